@@ -1,0 +1,3 @@
+module github.com/rlctl/rlctl
+
+go 1.26

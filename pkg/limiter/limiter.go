@@ -1,0 +1,58 @@
+// Package limiter says what a rate limiter is and holds the atomic ones.
+//
+// Every decision is made by a Lua script inside Redis, in one round trip and on the server's clock; this package
+// sends it, decodes its five integers and says of every error whether the request may have been counted all the
+// same. It depends on nothing but the scripts and go-redis, so that any service can embed it.
+package limiter
+
+import (
+	"context"
+	"time"
+)
+
+// Never is the RetryAfter of a request whose cost exceeds the capacity: waiting does not help.
+const Never time.Duration = -1
+
+// Decision is what a limiter answered to one request.
+type Decision struct {
+	Allowed    bool
+	Remaining  int64         // events that would be allowed right after this one, 0 to the capacity
+	RetryAfter time.Duration // 0 if allowed, Never if this cost can never be allowed
+	ResetAfter time.Duration // until the key is as good as unused
+	At         time.Time     // the server's clock when it decided; zero if the limiter does not say
+	Degraded   bool          // a failure policy answered, not the server
+}
+
+// Limiter decides whether a request may pass.
+type Limiter interface {
+	// Check takes cost events (0 peeks) from key, the client's id, and says whether they were allowed. A denial is a
+	// Decision; an error is never a denial, and Counted tells whether the request may have been counted in spite of it.
+	Check(ctx context.Context, key string, cost int64) (Decision, error)
+}
+
+// Identified is a Limiter that can take the request's id from its caller. An id that was already counted is answered
+// again and not charged again by limiters that keep ids, which makes a retry safe there.
+type Identified interface {
+	Limiter
+	CheckID(ctx context.Context, key string, cost int64, id string) (Decision, error)
+}
+
+// Resetter is a Limiter that can forget a key.
+type Resetter interface {
+	// Reset deletes all that the limiter keeps for key, by name.
+	Reset(ctx context.Context, key string) error
+}
+
+// Retrier is a Limiter that sends a request again when others got in its way.
+type Retrier interface {
+	// Retries counts the attempts beyond the first since the limiter was made. It may be called at any time.
+	Retries() int64
+}
+
+// Func is a function as a Limiter; decorators and tests use it.
+type Func func(ctx context.Context, key string, cost int64) (Decision, error)
+
+// Check calls f.
+func (f Func) Check(ctx context.Context, key string, cost int64) (Decision, error) {
+	return f(ctx, key, cost)
+}

@@ -1,0 +1,28 @@
+package limiter
+
+import "time"
+
+// Settings are what the options of New set.
+type Settings struct {
+	Prefix string           // first word of every key
+	Clock  func() time.Time // the caller's clock; nil leaves the decision to the server's
+}
+
+// Option changes one setting of a limiter.
+type Option func(*Settings)
+
+// Apply returns the defaults as changed by opts.
+func Apply(opts ...Option) Settings {
+	s := Settings{Prefix: "ratelimit"}
+	for _, o := range opts {
+		o(&s)
+	}
+	return s
+}
+
+// WithPrefix sets the first word of every key, "ratelimit" by default. Two limits on one client want two prefixes.
+func WithPrefix(prefix string) Option { return func(s *Settings) { s.Prefix = prefix } }
+
+// WithClock makes the limiter decide on the caller's clock. It exists to show why that is wrong, and for limiters
+// that have no other.
+func WithClock(now func() time.Time) Option { return func(s *Settings) { s.Clock = now } }

@@ -1,0 +1,36 @@
+// Package model holds the rules as pure functions of (state, time, request): no I/O, no clock, no goroutine.
+//
+// They are written from the rules, not from the scripts, so that a difference between the two is a fault in one of
+// them. All arithmetic is exact.
+package model
+
+import (
+	"time"
+
+	"github.com/rlctl/rlctl/pkg/limiter"
+)
+
+// Request is one call as the rule sees it. The limit may change from call to call.
+type Request struct {
+	Limit limiter.Limit
+	Cost  int64
+	ID    string
+}
+
+// State is what a key holds.
+type State interface {
+	// Check returns the next state and the decision of a request that arrives at the given time of the server's clock,
+	// and changes nothing. A state whose TTL has passed at that time is a fresh key.
+	Check(at time.Time, r Request) (State, limiter.Decision)
+	// Expires is the last millisecond at which the key still lives, as PEXPIRETIME tells it; zero if there is no key.
+	Expires() time.Time
+}
+
+// Rule is one algorithm.
+type Rule struct {
+	// Fresh is the state of a key that does not exist.
+	Fresh State
+	// Most is the most events that the rule can admit on a fresh key from one instant of the server's clock to
+	// another, both included, whatever the requests.
+	Most func(l limiter.Limit, from, to time.Time) int64
+}
