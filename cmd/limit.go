@@ -73,34 +73,26 @@ func (r *rate) Set(text string) error {
 	return r.window.Set(per)
 }
 
-// The bounds of every limiter.
-const (
-	maxEvents = 1e9
-	minWindow = time.Millisecond
-	maxWindow = 366 * 24 * time.Hour
-	maxCost   = 1<<53 - 1
-)
-
 // count is a number of events: 0 to 10^9.
 type count int64
 
 func (n *count) Type() string          { return "N" }
 func (n *count) String() string        { return strconv.FormatInt(int64(*n), 10) }
-func (n *count) Set(text string) error { return setWhole((*int64)(n), text, 0, maxEvents) }
+func (n *count) Set(text string) error { return setWhole((*int64)(n), text, 0, limiter.MaxEvents) }
 
 // cost is what one request takes: 0 to 2^53 - 1.
 type cost int64
 
 func (n *cost) Type() string          { return "N" }
 func (n *cost) String() string        { return strconv.FormatInt(int64(*n), 10) }
-func (n *cost) Set(text string) error { return setWhole((*int64)(n), text, 0, maxCost) }
+func (n *cost) Set(text string) error { return setWhole((*int64)(n), text, 0, limiter.MaxCost) }
 
 // times is how often something is done: 1 to 10^9.
 type times int64
 
 func (n *times) Type() string          { return "N" }
 func (n *times) String() string        { return strconv.FormatInt(int64(*n), 10) }
-func (n *times) Set(text string) error { return setWhole((*int64)(n), text, 1, maxEvents) }
+func (n *times) Set(text string) error { return setWhole((*int64)(n), text, 1, limiter.MaxEvents) }
 
 func setWhole(n *int64, text string, least, most int64) error {
 	v, err := strconv.ParseInt(text, 10, 64)
@@ -122,7 +114,7 @@ func (w *window) Set(text string) error {
 	switch {
 	case err != nil:
 		return err
-	case d < minWindow || d > maxWindow:
+	case d < limiter.MinWindow || d > limiter.MaxWindow:
 		return errors.New("want 1ms to 366d")
 	case d%time.Microsecond != 0:
 		return errors.New("want whole microseconds")
