@@ -48,6 +48,7 @@ func newCheck(e *env, conn *connFlags) *cobra.Command {
 			"  rlctl check client-1 --peek --format json",
 		Args:              arguments("KEY"),
 		ValidArgsFunction: cobra.NoFileCompletions,
+		Annotations:       online(),
 	}
 	c.Flags().SortFlags = false
 	c.Flags().StringVar(&f.limiter, "limiter", "sliding-log", "which limiter to ask: rlctl list")

@@ -34,7 +34,7 @@ type scriptRecord struct {
 
 func newScript(e *env, conn *connFlags) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "script",
+		Use:   "script COMMAND",
 		Short: "Load, flush, list, show or verify the Lua scripts on a server",
 		Args:  subcommand,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -55,7 +55,7 @@ func newScript(e *env, conn *connFlags) *cobra.Command {
 type scriptAct func(ctx context.Context, rdb redis.UniversalClient) ([]scriptRecord, error)
 
 func newScriptRun(e *env, conn *connFlags, act scriptAct, name, short string) *cobra.Command {
-	c := &cobra.Command{Use: name, Short: short, Args: arguments()}
+	c := &cobra.Command{Use: name, Short: short, Args: arguments(), Annotations: online()}
 	format := formatFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		where, err := conn.service(e, c.Flags())
@@ -178,9 +178,10 @@ func scriptDocument(action, redis string, records []scriptRecord) (d report.Docu
 func newScriptFlush(e *env, conn *connFlags) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
-		Use:   "flush",
-		Short: "Empty the server's script cache, for everybody who uses it",
-		Args:  arguments(),
+		Use:         "flush",
+		Short:       "Empty the server's script cache, for everybody who uses it",
+		Args:        arguments(),
+		Annotations: online(),
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do it without asking")
 	format := formatFlag(c)

@@ -5,7 +5,6 @@ import (
 	"os/exec"
 
 	"github.com/spf13/cobra"
-
 )
 
 // self runs this program again with other arguments. The name it was called by is kept, since a test binary tells by
