@@ -69,6 +69,9 @@ func newCheck(e *env, conn *connFlags) *cobra.Command {
 			return err
 		}
 		plan.prefix = conn.prefix
+		if plan.limit.Burst > 0 && plan.capacity() != plan.limit.Capacity() {
+			e.note("--burst is ignored: %s is no bucket", plan.entry.Name)
+		}
 		return plan.run(c.Context(), e, where, newCheckView(e, plan, format.format()))
 	}
 	return c

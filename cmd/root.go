@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -42,6 +43,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		stdin: stdin, stdout: &output{w: stdout}, stderr: stderr, getenv: os.Getenv, catalogue: catalogue,
 		color: choice{value: "auto", of: report.ColorModes()},
 	}
+	logging.Disable() // go-redis writes to stderr what it also returns as an error
 	root := newRoot(e)
 	root.SetArgs(bareHelp(args))
 	ran, err := root.ExecuteContextC(ctx)
