@@ -5,6 +5,8 @@ import (
 	"os/exec"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rlctl/rlctl/pkg/redisd"
 )
 
 // self runs this program again with other arguments. The name it was called by is kept, since a test binary tells by
@@ -22,9 +24,9 @@ func self(args ...string) *exec.Cmd {
 // newKeeper is the process that takes a private server away when its parent is gone.
 func newKeeper(e *env) *cobra.Command {
 	return &cobra.Command{
-		Use:    "keeper",
+		Use:    redisd.KeeperCommand,
 		Hidden: true,
 		Args:   arguments(),
-		RunE:   func(*cobra.Command, []string) error { return nil },
+		RunE:   func(*cobra.Command, []string) error { return redisd.Keep(e.stdin, e.stdout) },
 	}
 }
