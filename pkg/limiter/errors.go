@@ -128,10 +128,15 @@ func classifyReply(limiter string, r reply) *Error {
 		return &Error{limiter, class, false, r}
 	case refused:
 		return &Error{limiter, class, inScript, r}
-	case inScript && strings.HasPrefix(r.text, "The user executing the script can't"): // what 7.0 says for NOPERM
+	case inScript && missingRight(r.text):
 		return &Error{limiter, ClassAuth, true, r}
 	case inScript:
 		return &Error{limiter, ClassScript, true, r}
 	}
 	return &Error{limiter, ClassOther, false, r}
+}
+
+// missingRight knows what Redis up to 7.0, and what later ones and Valkey say in a script for NOPERM.
+func missingRight(text string) bool {
+	return strings.HasPrefix(text, "The user executing the script can't") || strings.HasPrefix(text, "ACL failure in script")
 }

@@ -62,6 +62,8 @@ var errorReplies = []struct {
 	{"ERR Unknown Redis command called from script" + at(1), limiter.ClassScript, true, "Unknown Redis command"},
 	{"ERR The user executing the script can't run this command or subcommand" + at(3), limiter.ClassAuth, true,
 		"The user executing"},
+	{"ERR ACL failure in script: User few has no permissions to run the 'set' command" + at(3), limiter.ClassAuth, true,
+		"ACL failure"},
 	{"NOPERM this user has no permissions" + at(3), limiter.ClassAuth, true, "NOPERM"},
 	{"MINE is broken" + at(9), limiter.ClassScript, true, "MINE is broken"},
 
