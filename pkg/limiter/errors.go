@@ -138,5 +138,6 @@ func classifyReply(limiter string, r reply) *Error {
 
 // missingRight knows what Redis up to 7.0, and what later ones and Valkey say in a script for NOPERM.
 func missingRight(text string) bool {
-	return strings.HasPrefix(text, "The user executing the script can't") || strings.HasPrefix(text, "ACL failure in script")
+	return strings.HasPrefix(text, "The user executing the script can't") ||
+		strings.HasPrefix(text, "ACL failure in script")
 }

@@ -26,7 +26,8 @@ type rig struct {
 func newRig(t testing.TB, args ...string) *rig {
 	t.Helper()
 	s := redisdtest.Start(t, redisd.Options{Args: args})
-	return &rig{t, s, dial(t, &redis.Options{Addr: s.Socket(), MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})}
+	o := redis.Options{Addr: s.Socket(), MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true}
+	return &rig{t, s, dial(t, &o)}
 }
 
 // dial opens a client of a Unix socket for the length of the test.
