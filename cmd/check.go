@@ -48,6 +48,7 @@ func newCheck(e *env, conn *connFlags) *cobra.Command {
 			"  rlctl check client-1 --peek --format json",
 		Args:              arguments("KEY"),
 		ValidArgsFunction: cobra.NoFileCompletions,
+		Annotations:       online(),
 	}
 	c.Flags().SortFlags = false
 	c.Flags().StringVar(&f.limiter, "limiter", "sliding-log", "which limiter to ask: rlctl list")
@@ -68,6 +69,9 @@ func newCheck(e *env, conn *connFlags) *cobra.Command {
 			return err
 		}
 		plan.prefix = conn.prefix
+		if plan.limit.Burst > 0 && plan.capacity() != plan.limit.Capacity() {
+			e.note("--burst is ignored: %s is no bucket", plan.entry.Name)
+		}
 		return plan.run(c.Context(), e, where, newCheckView(e, plan, format.format()))
 	}
 	return c

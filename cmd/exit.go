@@ -50,7 +50,9 @@ type writeError struct {
 	err  error
 }
 
-func (e writeError) Error() string { return fmt.Sprintf("cannot write %s (%v)", e.name, bare(e.err)) }
+func (e writeError) Error() string {
+	return fmt.Sprintf("cannot write to %s (%v)", e.name, bare(e.err))
+}
 func (e writeError) Unwrap() error { return e.err }
 
 // redisError is an act on a server that failed. It holds a *limiter.Error somewhere.

@@ -98,9 +98,10 @@ func bare(err error) string {
 	case errors.As(err, &path):
 		return path.Err.Error()
 	case errors.As(err, &failed):
-		return failed.Err.Error()
+		err = failed.Err
 	}
-	return err.Error()
+	text, _, _ := strings.Cut(err.Error(), " script: ") // Redis 7 adds the script's SHA1
+	return text
 }
 
 // didYouMean is the hint for a mistyped word, "" when none of the names is near.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -33,11 +34,16 @@ type env struct {
 // Main runs one command line, without the program's name, and returns its exit code. A context that WithSignals
 // made is how a command is interrupted. The entries are added to the catalogue.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, entries ...target.Entry) int {
-	e := &env{
-		stdin: stdin, stdout: &output{w: stdout}, stderr: stderr, getenv: os.Getenv,
-		catalogue: slices.Concat(target.Catalogue(), entries),
-		color:     choice{value: "auto", of: report.ColorModes()},
+	catalogue, err := target.Extend(target.Catalogue(), entries...)
+	if err != nil {
+		fmt.Fprint(stderr, explain(err, ""))
+		return exitCode(err)
 	}
+	e := &env{
+		stdin: stdin, stdout: &output{w: stdout}, stderr: stderr, getenv: os.Getenv, catalogue: catalogue,
+		color: choice{value: "auto", of: report.ColorModes()},
+	}
+	logging.Disable() // go-redis writes to stderr what it also returns as an error
 	root := newRoot(e)
 	root.SetArgs(bareHelp(args))
 	ran, err := root.ExecuteContextC(ctx)
@@ -63,7 +69,7 @@ func (e *env) verdict(ctx context.Context, err error) error {
 func newRoot(e *env) *cobra.Command {
 	conn := &connFlags{}
 	root := &cobra.Command{
-		Use:   "rlctl",
+		Use:   "rlctl COMMAND",
 		Short: "Exercise and prove Redis rate limiters",
 		Long: "rlctl asks, races and proves rate limiters that live in Redis.\n" +
 			"Results go to stdout, progress and notes to stderr.",
@@ -83,44 +89,23 @@ func newRoot(e *env) *cobra.Command {
 	root.SetErr(e.stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelp())
+	root.SetUsageTemplate(usageTemplate)
 	flags := root.PersistentFlags()
 	flags.SortFlags = false
 	flags.Bool("help", false, "help for this command (so does a bare -h at the end)")
 	e.color.register(root, flags, "color", "when to colour")
 	conn.register(root, flags)
 	root.AddCommand(
+		newRace(e, conn),
 		newCheck(e, conn),
 		newScript(e, conn),
 		newList(e),
 		newVersion(e),
 		newMan(e),
 		newKeeper(e),
+		newWorker(e),
 	)
 	return root
-}
-
-// newHelp is cobra's help command, but a topic that does not exist is a usage error.
-func newHelp() *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Help for a command",
-		RunE: func(c *cobra.Command, args []string) error {
-			topic, rest, err := c.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return subcommand(topic, rest)
-			}
-			return topic.Help()
-		},
-	}
-}
-
-// bareHelp lets a bare -h at the end print help, as in redis-cli; with a value -h is the host.
-func bareHelp(args []string) []string {
-	last := len(args) - 1
-	if last < 0 || args[last] != "-h" || strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) || slices.Contains(args, "--") {
-		return args
-	}
-	return append(slices.Clone(args[:last]), "--help")
 }
 
 // subcommand refuses a word that is no command.

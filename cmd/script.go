@@ -34,7 +34,7 @@ type scriptRecord struct {
 
 func newScript(e *env, conn *connFlags) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "script",
+		Use:   "script COMMAND",
 		Short: "Load, flush, list, show or verify the Lua scripts on a server",
 		Args:  subcommand,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -55,7 +55,7 @@ func newScript(e *env, conn *connFlags) *cobra.Command {
 type scriptAct func(ctx context.Context, rdb redis.UniversalClient) ([]scriptRecord, error)
 
 func newScriptRun(e *env, conn *connFlags, act scriptAct, name, short string) *cobra.Command {
-	c := &cobra.Command{Use: name, Short: short, Args: arguments()}
+	c := &cobra.Command{Use: name, Short: short, Args: arguments(), Annotations: online()}
 	format := formatFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		where, err := conn.service(e, c.Flags())
@@ -154,33 +154,43 @@ func embedded(node string) []scriptRecord {
 	return records
 }
 
+// scriptDocument shows the records, and the node of each where there are several.
 func scriptDocument(action, redis string, records []scriptRecord) (d report.Document, complete bool) {
-	complete = !slices.ContainsFunc(records, func(r scriptRecord) bool { return !r.Present })
-	d.Data = scriptResult{"rlctl.script/v1", action, redis, complete, records}
-	d.Table.Columns = []report.Column{{Title: "SCRIPT"}, {Title: "SHA1"}, {Title: "ON SERVER"}, {Title: "NODE", Wide: true}}
 	missing := int64(0)
+	several := slices.ContainsFunc(records, func(r scriptRecord) bool { return r.Node != records[0].Node })
+	d.Table.Columns = []report.Column{{Title: "SCRIPT"}, {Title: "SHA1"}, {Title: "HAS"}}
+	if several {
+		d.Table.Columns = append(d.Table.Columns, report.Column{Title: "NODE"})
+	}
 	for _, r := range records {
 		d.Records = append(d.Records, r)
-		there := report.Cell{Text: "yes", Tone: report.Good}
+		has := report.Cell{Text: "yes", Tone: report.Good}
 		if !r.Present {
-			there = report.Cell{Text: "no", Tone: report.Bad}
+			has = report.Cell{Text: "no", Tone: report.Bad}
 			missing++
 		}
-		d.Table.Add(report.Plain(r.Script), report.Plain(r.SHA1), there, report.Plain(r.Node))
+		row := []report.Cell{report.Plain(r.Script), report.Plain(r.SHA1), has, report.Plain(r.Node)}
+		d.Table.Add(row[:len(d.Table.Columns)]...)
 	}
+	d.Data = scriptResult{"rlctl.script/v1", action, redis, missing == 0, records}
 	d.Head = []report.Line{report.Text("redis at %s", redis)}
 	if missing > 0 {
-		d.Foot = []report.Line{report.Text("%s missing; next: rlctl script load", report.Count(missing, "script is", "scripts are"))}
+		d.Foot = []report.Line{report.Text("%s missing    next: rlctl script load", report.Count(missing, "script is", "scripts are"))}
 	}
-	return d, complete
+	if action == "flush" {
+		d.Head = []report.Line{report.Text("flushed the script cache of redis at %s", redis)}
+		d.Table, d.Foot = report.Table{}, nil
+	}
+	return d, missing == 0
 }
 
 func newScriptFlush(e *env, conn *connFlags) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
-		Use:   "flush",
-		Short: "Empty the server's script cache, for everybody who uses it",
-		Args:  arguments(),
+		Use:         "flush",
+		Short:       "Empty the server's script cache, for everybody who uses it",
+		Args:        arguments(),
+		Annotations: online(),
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do it without asking")
 	format := formatFlag(c)

@@ -15,8 +15,8 @@ var ErrNotFound = errors.New("neither redis-server nor valkey-server is on PATH"
 // program is an installed server.
 type program struct {
 	path    string
-	Name    string // redis or valkey
-	Version string
+	name    string // redis or valkey
+	version string
 }
 
 // find returns the first server on PATH that tells its version.
@@ -41,5 +41,5 @@ func ask(ctx context.Context, path string) (program, error) {
 	if m == nil {
 		return program{}, fmt.Errorf("%s --version: expected a server's name and version, got %.80q", path, out)
 	}
-	return program{path: path, Name: strings.ToLower(m[1]), Version: m[2]}, nil
+	return program{path: path, name: strings.ToLower(m[1]), version: m[2]}, nil
 }

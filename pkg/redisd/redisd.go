@@ -37,7 +37,7 @@ type Options struct {
 	Args  []string `json:"args,omitempty"`  // further redis-server options, such as "--maxmemory", "2mb"
 }
 
-// where tells how to find a server. It is what a keeper reports.
+// where tells a server's folder and kind.
 type where struct {
 	dir  string
 	prog program
@@ -50,10 +50,10 @@ func (w where) Socket() string { return filepath.Join(w.dir, socketName) }
 func (w where) Dir() string { return w.dir }
 
 // Name returns "redis" or "valkey".
-func (w where) Name() string { return w.prog.Name }
+func (w where) Name() string { return w.prog.name }
 
 // Version returns the server's version, such as "7.0.15".
-func (w where) Version() string { return w.prog.Version }
+func (w where) Version() string { return w.prog.version }
 
 // Server is a private server that is a direct child of this process.
 type Server struct {

@@ -85,7 +85,7 @@ func Exact(ops []history.Op, rule model.Rule) Judgement {
 	case difference == nil:
 		return j.pressed(decided, fmt.Sprintf("%d decisions replayed", len(decided)))
 	case excused && j.Overshoot == 0:
-		return j.because(Inconclusive, fmt.Sprintf("%d replies were lost, which may or may not explain %v", len(lost), difference))
+		return j.because(Inconclusive, fmt.Sprintf("%d lost replies, or the order within a microsecond, may explain %v", len(lost), difference))
 	}
 	j.Difference = difference
 	j.Undershoot = max(j.Undershoot, undershootOf(*difference))

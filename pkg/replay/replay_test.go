@@ -142,7 +142,7 @@ func TestDecisionsOfOneMicrosecondStandEitherWayRound(t *testing.T) {
 	for name, rule := range rules {
 		state, at := rule().Fresh, epoch
 		var ops []history.Op
-		for i := range 12 {
+		for i := range 300 {
 			op := history.Op{Client: i, Outcome: history.Decided, Call: 0, Return: 1000}
 			op.Request = model.Request{Limit: limit, Cost: 1, ID: fmt.Sprint(i)}
 			state, op.Decision = state.Check(at, op.Request)
