@@ -1,7 +1,12 @@
-// Package history says what happened: one Op a call, written by a recorder as a decorator around any limiter.
+// Package history says what happened: each call becomes an Op, written by a recorder that decorates any limiter.
+//
+// A call is written twice, when it begins (Open) and when it ends. A process that dies leaves its last call Open, and
+// whoever reads the history takes that call as Unknown: a lost reply is never a denial, and never nothing.
 package history
 
 import (
+	"errors"
+
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/model"
 )
@@ -9,15 +14,18 @@ import (
 // Outcome is how a call ended.
 type Outcome int
 
-// A call is Open from when it is sent until it ends; one that stays open, because its process died, is Unknown.
+// The outcomes.
 const (
-	Open    Outcome = iota
-	Decided         // the limiter answered
-	Failed          // it was certainly not counted
-	Unknown         // it may have been counted
+	Open    Outcome = iota // begun, not ended
+	Decided                // the limiter answered
+	Failed                 // an error; it was certainly not counted
+	Unknown                // an error, or no end at all; it may have been counted
 )
 
-// Op is one call.
+// ClassDied is the class of a call whose process died before it ended.
+const ClassDied limiter.Class = "died"
+
+// Op is one call. A client's calls follow one another, numbered by Seq.
 type Op struct {
 	Proc, Client int
 	Seq          int64
@@ -27,4 +35,25 @@ type Op struct {
 	Outcome      Outcome
 	Class        limiter.Class // of the error; empty when Decided
 	Decision     limiter.Decision
+}
+
+// Admitted tells whether the call was decided and allowed.
+func (o Op) Admitted() bool { return o.Outcome == Decided && o.Decision.Allowed }
+
+// Denied tells whether the call was decided and denied.
+func (o Op) Denied() bool { return o.Outcome == Decided && !o.Decision.Allowed }
+
+// outcomeOf tells how a call that returned err ended. An error that no limiter of ours classified may hide a decision.
+func outcomeOf(err error) (Outcome, limiter.Class) {
+	var e *limiter.Error
+	switch {
+	case err == nil:
+		return Decided, ""
+	case !errors.As(err, &e):
+		return Unknown, limiter.ClassOther
+	case e.Unknown:
+		return Unknown, e.Class
+	default:
+		return Failed, e.Class
+	}
 }

@@ -10,20 +10,32 @@ import (
 	"github.com/rlctl/rlctl/pkg/limiter"
 )
 
-// Request is one call as the rule sees it. The limit may change from call to call.
+// Request is one call as the rule sees it. The limit may change from call to call. Its values lie within the bounds that
+// limiters accept; a rule has no errors.
 type Request struct {
 	Limit limiter.Limit
 	Cost  int64
 	ID    string
 }
 
-// State is what a key holds.
+// State is what a key holds. States are values: an old one stays usable, to go back to. States that came from one
+// another are not for use by two goroutines at once, since logs share what they have in common.
 type State interface {
 	// Check returns the next state and the decision of a request that arrives at the given time of the server's clock,
 	// and changes nothing. A state whose TTL has passed at that time is a fresh key.
 	Check(at time.Time, r Request) (State, limiter.Decision)
-	// Expires is the last millisecond at which the key still lives, as PEXPIRETIME tells it; zero if there is no key.
+	// Expires is the last millisecond at which the key still lives, as PEXPIRETIME tells it; zero if there is no key,
+	// time.UnixMilli(math.MaxInt64) if it has no TTL.
 	Expires() time.Time
+}
+
+// Persist returns s as PERSIST leaves it: a key without TTL, until the next write gives it one. It changes only states
+// of this package.
+func Persist(s State) State {
+	if p, ok := s.(interface{ persist() State }); ok {
+		return p.persist()
+	}
+	return s
 }
 
 // Rule is one algorithm.

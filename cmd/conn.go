@@ -1,0 +1,193 @@
+package cmd
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+// connFlags say which Redis to talk to.
+type connFlags struct {
+	target.Conn
+	url      string
+	passFile string
+	timeout  duration
+	prefix   string
+}
+
+// register adds the flags that all commands share. They are redis-cli's where redis-cli has them.
+func (f *connFlags) register(root *cobra.Command, flags *pflag.FlagSet) {
+	f.timeout = duration(target.DefaultTimeout)
+	flags.StringVarP(&f.url, "url", "u", "", "redis://|rediss://|unix://... (RLCTL_URL)")
+	flags.StringVarP(&f.Host, "host", "h", "", "server's name or address (default 127.0.0.1)")
+	flags.IntVarP(&f.Port, "port", "p", 0, "server's port (default 6379)")
+	flags.StringVarP(&f.Socket, "socket", "s", "", "server's Unix socket")
+	flags.StringVar(&f.User, "user", "", "ACL user to log in as")
+	flags.StringVarP(&f.Password, "pass", "a", "", "password; ps shows it, prefer --pass-file or REDISCLI_AUTH")
+	flags.StringVar(&f.passFile, "pass-file", "", "file whose first line is the password; - is stdin")
+	flags.IntVar(&f.DB, "db", 0, "database number")
+	flags.BoolVar(&f.TLS, "tls", false, "speak TLS")
+	flags.StringVar(&f.CACert, "cacert", "", "file of CA certificates to trust")
+	flags.StringVar(&f.Cert, "cert", "", "file of the client's certificate")
+	flags.StringVar(&f.Key, "key", "", "file of the client's private key")
+	flags.StringVar(&f.SNI, "sni", "", "server name to ask for and verify")
+	flags.BoolVar(&f.Insecure, "insecure", false, "do not verify the server's certificate")
+	flags.BoolVar(&f.Cluster, "cluster", false, "the server is a node of a cluster")
+	flags.StringVar(&f.SentinelMaster, "sentinel-master", "", "the server is a sentinel; talk to this master")
+	flags.Var(&f.timeout, "timeout", "longest wait for a connection and for each command")
+	flags.StringVar(&f.prefix, "prefix", "ratelimit", "first word of every key")
+	for _, name := range []string{"host", "port", "socket", "user", "pass", "url", "db", "sni", "sentinel-master", "timeout", "prefix"} {
+		completeWords(root, name, nil)
+	}
+}
+
+// service is the server of a command that serves a person's own Redis: flag, RLCTL_URL, REDIS_URL, 127.0.0.1:6379.
+func (f *connFlags) service(e *env, flags *pflag.FlagSet) (target.Conn, error) {
+	conn, _, err := f.read(e, flags, "RLCTL_URL", "REDIS_URL")
+	return conn, err
+}
+
+// named is the server of an experiment: flag, RLCTL_URL. Where neither names one, given is false and the experiment
+// starts its own.
+func (f *connFlags) named(e *env, flags *pflag.FlagSet) (conn target.Conn, given bool, err error) {
+	return f.read(e, flags, "RLCTL_URL")
+}
+
+// read takes the place from the flags, else from the first variable that is set, and then what other flags change.
+// A place from a flag leaves the variables out altogether, so that no password goes to a server it was not meant for.
+func (f *connFlags) read(e *env, flags *pflag.FlagSet, variables ...string) (target.Conn, bool, error) {
+	conn, given := target.Conn{}, false
+	for _, name := range []string{"url", "host", "port", "socket"} {
+		given = given || flags.Changed(name)
+	}
+	var err error
+	if flags.Changed("url") {
+		conn, err = f.fromURL(e, flags)
+	} else if !given {
+		conn, given, err = fromEnvironment(e, variables)
+	}
+	if err == nil {
+		err = f.override(e, flags, &conn)
+	}
+	if err == nil {
+		err = conn.Validate()
+	}
+	if err != nil {
+		return target.Conn{}, false, usage(err)
+	}
+	return conn, given, nil
+}
+
+func (f *connFlags) fromURL(e *env, flags *pflag.FlagSet) (target.Conn, error) {
+	for _, name := range []string{"host", "port", "socket"} {
+		if flags.Changed(name) {
+			return target.Conn{}, usagef("--%s: --url names the place already", name)
+		}
+	}
+	conn, err := target.ParseURL(f.url)
+	if err == nil && conn.Password != "" {
+		e.warnPassword("--url")
+	}
+	return conn, err
+}
+
+func fromEnvironment(e *env, variables []string) (target.Conn, bool, error) {
+	for _, name := range variables {
+		if text := e.getenv(name); text != "" {
+			conn, err := target.ParseURL(text)
+			var bad *target.ConnError
+			if errors.As(err, &bad) {
+				err = fmt.Errorf("%s: %s", name, bad.Problem)
+			}
+			return conn, true, err
+		}
+	}
+	return target.Conn{}, false, nil
+}
+
+// override lets each flag that was given replace one part, and finds the password.
+func (f *connFlags) override(e *env, flags *pflag.FlagSet, conn *target.Conn) error {
+	for name, set := range map[string]func(){
+		"host":            func() { conn.Host = f.Host },
+		"port":            func() { conn.Port = f.Port },
+		"socket":          func() { conn.Socket = f.Socket },
+		"user":            func() { conn.User = f.User },
+		"db":              func() { conn.DB = f.DB },
+		"tls":             func() { conn.TLS = f.TLS },
+		"cacert":          func() { conn.CACert = f.CACert },
+		"cert":            func() { conn.Cert = f.Cert },
+		"key":             func() { conn.Key = f.Key },
+		"sni":             func() { conn.SNI = f.SNI },
+		"insecure":        func() { conn.Insecure = f.Insecure },
+		"cluster":         func() { conn.Cluster = f.Cluster },
+		"sentinel-master": func() { conn.SentinelMaster = f.SentinelMaster },
+	} {
+		if flags.Changed(name) {
+			set()
+		}
+	}
+	if flags.Changed("port") && f.Port == 0 {
+		return &target.ConnError{Flag: "--port", Problem: "want 1 to 65535"}
+	}
+	conn.Timeout = time.Duration(f.timeout)
+	return f.password(e, flags, conn)
+}
+
+// password is that of --pass or --pass-file, else the URL's, else REDISCLI_AUTH's.
+func (f *connFlags) password(e *env, flags *pflag.FlagSet, conn *target.Conn) (err error) {
+	switch {
+	case flags.Changed("pass") && flags.Changed("pass-file"):
+		return usagef("--pass-file: --pass gives a password already")
+	case flags.Changed("pass"):
+		e.warnPassword("--pass")
+		conn.Password = f.Password
+	case flags.Changed("pass-file"):
+		conn.Password, err = readPassword(f.passFile, e.stdin)
+	case conn.Password == "":
+		conn.Password = e.getenv("REDISCLI_AUTH")
+	}
+	return err
+}
+
+// readPassword reads the first line of a file, or of stdin for "-".
+func readPassword(name string, stdin io.Reader) (string, error) {
+	from := stdin
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return "", usagef("--pass-file: cannot read %s (%s)", name, bare(err))
+		}
+		defer file.Close()
+		from = file
+	}
+	line, err := bufio.NewReader(from).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", usagef("--pass-file: cannot read %s (%s)", name, bare(err))
+	}
+	password := strings.TrimRight(line, "\r\n")
+	if password == "" {
+		return "", usagef("--pass-file: the first line of %s is empty", name)
+	}
+	return password, nil
+}
+
+func (e *env) warnPassword(flag string) {
+	e.note("warning: ps shows the password in %s; safer: --pass-file FILE, or REDISCLI_AUTH", flag)
+}
+
+// usage makes a usageError of an error about the flags, unless it is one.
+func usage(err error) error {
+	if is[usageError](err) {
+		return err
+	}
+	return usageError{err: err}
+}

@@ -1,0 +1,108 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/rlctl/rlctl/pkg/limiter"
+)
+
+// The exit codes, the same whatever --format.
+const (
+	exitBroken       = 1  // broken, denied, something missing
+	exitInconclusive = 3  // the run showed neither
+	exitUsage        = 64 // the command line is wrong
+	exitRedis        = 69 // Redis is unreachable or did not answer
+	exitInternal     = 70 // a defect of rlctl
+	exitWrite        = 74 // a file or the standard output cannot be written
+	exitAuth         = 77 // Redis refused the login or the command
+	exitInterrupted  = 130
+	exitTerminated   = 143
+)
+
+// outcome is a result that is no failure but has an exit code of its own. It was shown on stdout and has no message.
+type outcome int
+
+func (o outcome) Error() string { return fmt.Sprintf("exit code %d", int(o)) }
+
+// What a command may find.
+const (
+	errBroken       outcome = exitBroken
+	errInconclusive outcome = exitInconclusive
+)
+
+// usageError is a command line that cannot be meant.
+type usageError struct {
+	err  error  // names the flag or argument at fault
+	hint string // what to type instead; may be empty
+}
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+// usagef returns a usageError without a hint.
+func usagef(format string, args ...any) error { return usageError{err: fmt.Errorf(format, args...)} }
+
+// writeError is output that could not be written.
+type writeError struct {
+	name string
+	err  error
+}
+
+func (e writeError) Error() string {
+	return fmt.Sprintf("cannot write to %s (%v)", e.name, bare(e.err))
+}
+func (e writeError) Unwrap() error { return e.err }
+
+// redisError is an act on a server that failed. It holds a *limiter.Error somewhere.
+type redisError struct {
+	at  string // where the server is, without secrets
+	err error
+}
+
+func (e redisError) Error() string { return e.err.Error() }
+func (e redisError) Unwrap() error { return e.err }
+
+// exitCode is the one table from errors to exit codes; the first row that fits counts.
+func exitCode(err error) int {
+	for _, row := range []struct {
+		fits bool
+		code int
+	}{
+		{err == nil, 0},
+		{isSignal(err, syscall.SIGINT), exitInterrupted},
+		{isSignal(err, syscall.SIGTERM), exitTerminated},
+		{is[writeError](err), exitWrite},
+		{errors.Is(err, errBroken), exitBroken},
+		{errors.Is(err, errInconclusive), exitInconclusive},
+		{is[usageError](err), exitUsage},
+		{class(err) == limiter.ClassInvalid, exitUsage},
+		{class(err) == limiter.ClassAuth, exitAuth},
+		{class(err) != "", exitRedis},
+	} {
+		if row.fits {
+			return row.code
+		}
+	}
+	return exitInternal
+}
+
+func is[E error](err error) bool {
+	var e E
+	return errors.As(err, &e)
+}
+
+func isSignal(err error, s syscall.Signal) bool {
+	var got Signal
+	return errors.As(err, &got) && got.Signal == s
+}
+
+// class returns what kind of failure of Redis err is, "" if it is none.
+func class(err error) limiter.Class {
+	var e *limiter.Error
+	if errors.As(err, &e) {
+		return e.Class
+	}
+	return ""
+}

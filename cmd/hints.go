@@ -1,0 +1,152 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/report"
+)
+
+// explain says what failed and why on the first line, and what to type on the second. Hints are given here only.
+func explain(err error, typed string) string {
+	var usage usageError
+	var refused redisError
+	what, hint := err.Error(), ""
+	switch {
+	case errors.As(err, &usage):
+		hint = usage.hint
+	case errors.As(err, &refused):
+		what, hint = explainRedis(refused, typed)
+	case exitCode(err) == exitInternal:
+		hint = "this is a defect of rlctl: please report it with the command that you typed"
+	}
+	text := "rlctl: " + report.Escape(what) + "\n"
+	if hint != "" {
+		text += "  " + report.Escape(hint) + "\n"
+	}
+	return text
+}
+
+// explainRedis tells each kind of failure in its own words. The key and the password are in none of them.
+func explainRedis(e redisError, typed string) (what, hint string) {
+	at, why := "redis at "+e.at, bare(e.err)
+	switch class(e) {
+	case limiter.ClassUnreachable:
+		return fmt.Sprintf("cannot reach %s (%s)", at, why), reachHint(e.at, typed)
+	case limiter.ClassNoAnswer:
+		return fmt.Sprintf("%s did not answer (%s); the request may have been counted", at, why),
+			"wait longer: --timeout 5s    a server that wants TLS: --tls"
+	case limiter.ClassAuth:
+		return fmt.Sprintf("%s refused: %s", at, why),
+			"log in: REDISCLI_AUTH=... or --pass-file FILE, with --user NAME    rights: redis-cli ACL WHOAMI"
+	case limiter.ClassWrongType:
+		return fmt.Sprintf("%s: %s", at, why), "the key belongs to something else; take another word: --prefix WORD"
+	case limiter.ClassLoading, limiter.ClassBusy:
+		return fmt.Sprintf("%s is not ready: %s", at, why), "try again in a moment"
+	case limiter.ClassReadOnly:
+		return fmt.Sprintf("%s refuses writes: %s", at, why), "point at the primary: -u redis://HOST:PORT"
+	case limiter.ClassOOM:
+		return fmt.Sprintf("%s is out of memory: %s", at, why), "look: redis-cli INFO memory"
+	case limiter.ClassCluster:
+		return fmt.Sprintf("%s: %s", at, why), "a cluster is reached with --cluster"
+	case limiter.ClassInvalid:
+		return invalid(e.err), ""
+	}
+	return fmt.Sprintf("%s: %s", at, why), ""
+}
+
+func reachHint(at, typed string) string {
+	start := "start one: redis-server &"
+	if at != "127.0.0.1:6379" {
+		start = "is it running there?"
+	}
+	return fmt.Sprintf("%s    or point elsewhere: %s -u redis://HOST:PORT", start, typed)
+}
+
+// invalid names the flag of the field that a limiter refused.
+func invalid(err error) string {
+	var field *limiter.FieldError
+	if !errors.As(err, &field) {
+		return bare(err)
+	}
+	if field.Field == "key" {
+		return "KEY " + field.Problem
+	}
+	return "--" + field.Field + " " + field.Problem
+}
+
+// bare is the innermost reason of an error: what the server said or what the system did, without the way there.
+func bare(err error) string {
+	var errno syscall.Errno
+	var dns *net.DNSError
+	var path *os.PathError
+	var failed *limiter.Error
+	switch {
+	case errors.As(err, &errno):
+		return errno.Error()
+	case errors.As(err, &dns):
+		return dns.Err
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		return "timed out"
+	case errors.As(err, &path):
+		return path.Err.Error()
+	case errors.As(err, &failed):
+		err = failed.Err
+	}
+	text, _, _ := strings.Cut(err.Error(), " script: ") // Redis 7 adds the script's SHA1
+	return text
+}
+
+// didYouMean is the hint for a mistyped word, "" when none of the names is near.
+func didYouMean(word string, names []string) string {
+	best, least := "", max(2, len(word)/3)+1
+	for _, name := range names {
+		d := distance(strings.ToLower(word), name)
+		if strings.HasPrefix(name, word) && word != "" {
+			d = min(d, 1)
+		}
+		if d < least {
+			best, least = name, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "did you mean " + best + "?"
+}
+
+// distance is how many letters have to be put in, left out, changed or swapped with their neighbour.
+func distance(a, b string) int {
+	before, row := []int{}, make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		next := make([]int, len(b)+1)
+		next[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			next[j] = min(row[j]+1, next[j-1]+1, row[j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				next[j] = min(next[j], before[j-2]+1)
+			}
+		}
+		before, row = row, next
+	}
+	return row[len(b)]
+}
+
+// redacted hides the password of a URL that was typed where it does not belong.
+func redacted(word string) string {
+	return regexp.MustCompile(`//[^/@]*@`).ReplaceAllString(word, "//***@")
+}

@@ -1,0 +1,140 @@
+package cmd
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/rlctl/rlctl/pkg/report"
+)
+
+// output remembers the first write that failed, so that no command can lose a result in silence.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if err != nil && o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+// choice is a flag that takes one of a few words.
+type choice struct {
+	value string
+	of    []string
+}
+
+func (c *choice) String() string { return c.value }
+func (c *choice) Type() string   { return strings.Join(c.of, "|") }
+
+func (c *choice) Set(word string) error {
+	for _, w := range c.of {
+		if w == word {
+			c.value = w
+			return nil
+		}
+	}
+	return fmt.Errorf("want one of %s", strings.Join(c.of, ", "))
+}
+
+// register adds the flag with the completion of its words.
+func (c *choice) register(cmd *cobra.Command, flags *pflag.FlagSet, name, usage string) {
+	flags.Var(c, name, usage)
+	completeWords(cmd, name, c.of)
+}
+
+// formatFlag adds --format to a command.
+func formatFlag(c *cobra.Command) *choice {
+	f := &choice{value: string(report.TableFormat), of: report.Formats()}
+	f.register(c, c.Flags(), "format", "how to show the result")
+	return f
+}
+
+func (c *choice) format() report.Format { return report.Format(c.value) }
+
+func completeWords(c *cobra.Command, flag string, words []string) {
+	err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // the flag was added a line above
+	}
+}
+
+// decideStyles decides for each stream what it can show.
+func (e *env) decideStyles() (err error) {
+	if e.out, err = e.style(e.stdout.w); err == nil {
+		e.err, err = e.style(e.stderr)
+	}
+	return err
+}
+
+func (e *env) style(stream any) (report.Style, error) {
+	width := columns(stream)
+	color, err := report.Color(e.color.value, e.getenv, width > 0)
+	return report.Style{Color: color, Width: width}, err
+}
+
+// columns is the width of a terminal, 0 if the stream is none.
+func columns(stream any) int {
+	f, ok := stream.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || width <= 0 {
+		return 80
+	}
+	return width
+}
+
+// show writes a result to stdout.
+func (e *env) show(f *choice, d report.Document) error { return d.Write(e.stdout, f.format(), e.out) }
+
+// note writes one line to stderr.
+func (e *env) note(format string, args ...any) {
+	fmt.Fprint(e.stderr, e.err.Line(report.Text("rlctl: "+format, args...)))
+}
+
+// progress is the progress line of a run, nil where stderr is no terminal.
+func (e *env) progress() *report.Progress {
+	if e.err.Width == 0 {
+		return nil
+	}
+	return report.NewProgress(e.stderr, e.err.Width)
+}
+
+// confirm asks before an act that touches others. --yes answers; without a terminal to ask on it is a usage error.
+func (e *env) confirm(ctx context.Context, yes bool, warning string) error {
+	if yes {
+		return nil
+	}
+	if columns(e.stdin) == 0 || columns(e.stderr) == 0 {
+		return usageError{fmt.Errorf("%s", warning), "there is no terminal to ask on; if you mean it: --yes"}
+	}
+	fmt.Fprintf(e.stderr, "%s\ntype yes to go on: ", report.Escape(warning))
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(e.stdin).ReadString('\n')
+		answer <- strings.TrimSpace(line)
+	}()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case word := <-answer:
+		if word == "yes" {
+			return nil
+		}
+		e.note("not done")
+		return errBroken
+	}
+}

@@ -1,0 +1,129 @@
+package cmd_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/rlctl/rlctl/cmd"
+	"github.com/rlctl/rlctl/pkg/redisd"
+)
+
+// TestMain makes the test binary rlctl when it is called by that name, so that the scripts run the real command as
+// real processes.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"rlctl": func() {
+		ctx, stop := cmd.WithSignals(context.Background())
+		code := cmd.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+		stop()
+		os.Exit(code)
+	}})
+}
+
+var update = flag.Bool("update", false, "rewrite what the scripts compare with")
+
+// TestScripts runs testdata/script: each file is a promise to the user. Beyond testscript's own commands they have
+//
+//	redis start [OPTION...]   a private server for this script, with a settable clock at 2023-11-14 22:13:20; sets SOCK and RLCTL_URL
+//	redis clock +DURATION     move its clock
+//	redis stop                kill it
+//	redis do WORD...          send a command and print the reply
+//	exits CODE COMMAND...     run a command that ends with this exit code
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "../testdata/script",
+		UpdateScripts:       *update,
+		RequireUniqueNames:  true,
+		RequireExplicitExec: true,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"redis": redisCommand, "exits": exits},
+		Setup: func(env *testscript.Env) error {
+			env.Values[serverOf{}] = &scripted{}
+			return nil
+		},
+	})
+}
+
+type serverOf struct{}
+
+// scripted is the private server of one script.
+type scripted struct {
+	server *redisd.Server
+	now    int64 // µs
+}
+
+const scriptStart = 1_700_000_000_000_000
+
+func redisCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: redis start|clock|stop|do")
+	}
+	s := ts.Value(serverOf{}).(*scripted)
+	switch args[0] {
+	case "start":
+		s.start(ts, args[1:])
+	case "clock":
+		d, err := time.ParseDuration(args[1])
+		ts.Check(err)
+		s.now += d.Microseconds()
+		s.server.Clock().Freeze(s.now)
+	case "stop":
+		s.server.Kill()
+	case "do":
+		s.do(ts, args[1:])
+	default:
+		ts.Fatalf("redis: unknown %q", args[0])
+	}
+}
+
+func (s *scripted) start(ts *testscript.TestScript, options []string) {
+	server, err := redisd.Start(context.Background(), redisd.Options{Clock: true, Args: options})
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(server.Close()) })
+	s.server, s.now = server, scriptStart
+	server.Clock().Freeze(s.now)
+	ts.Setenv("SOCK", server.Socket())
+	ts.Setenv("RLCTL_URL", "unix://"+server.Socket())
+}
+
+func (s *scripted) do(ts *testscript.TestScript, words []string) {
+	rdb := redis.NewClient(&redis.Options{Network: "unix", Addr: s.server.Socket(), Protocol: 2, DisableIdentity: true})
+	defer rdb.Close()
+	args := make([]any, len(words))
+	for i, w := range words {
+		args[i] = w
+	}
+	reply, err := rdb.Do(context.Background(), args...).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		ts.Fatalf("redis do %s: %v", strings.Join(words, " "), err)
+	}
+	fmt.Fprintln(ts.Stdout(), reply)
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%s: %v", args[1], err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}

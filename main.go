@@ -1,0 +1,15 @@
+// Rlctl exercises and proves Redis rate limiters. See README.md.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/rlctl/rlctl/cmd"
+)
+
+func main() {
+	ctx, stop := cmd.WithSignals(context.Background())
+	defer stop()
+	os.Exit(cmd.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

@@ -1,0 +1,133 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rlctl/rlctl/pkg/fleet"
+	"github.com/rlctl/rlctl/pkg/history"
+	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/replay"
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+// race is a Race under way.
+type race struct {
+	Race
+	env         Env
+	srv         *server
+	fleet       *fleet.Fleet // nil until needed, and after a worker died
+	round       int
+	done, total int64
+}
+
+// row races one limiter for the plan's rounds, and for some more if it must break and has not.
+func (r *race) row(ctx context.Context, e target.Entry) (RaceRow, error) {
+	row := RaceRow{Limiter: e.Name, Atomic: e.Atomic(), Twin: e.Twin, BrokenBy: e.BrokenBy, flaw: e.Flaw}
+	for n := 0; n < r.Rounds || n < catchRounds && e.BrokenBy == target.Race && row.Verdict != replay.Broken; n++ {
+		r.env.Progress(r.done, r.total, e.Name)
+		round, err := r.once(ctx, e)
+		if err != nil {
+			return row, fmt.Errorf("race %s: %w", e.Name, err)
+		}
+		if n < r.Rounds {
+			r.done++
+		}
+		row.Counts.add(round.Counts)
+		row.Rounds = append(row.Rounds, round)
+		row.Verdict = combined(row.Rounds)
+		row.Expected = row.Verdict == wanted(e)
+		if ctx.Err() != nil {
+			return row, ctx.Err()
+		}
+	}
+	return row, nil
+}
+
+// once runs one round on a fresh key and judges it.
+func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
+	if err := r.assemble(); err != nil {
+		return RaceRound{}, err
+	}
+	r.round++
+	key := fmt.Sprintf("rlctl-%x-%d", r.Seed, r.round)
+	defer r.forget(e, key)
+	from, err := r.srv.now(ctx)
+	if err != nil {
+		return RaceRound{}, err
+	}
+	start := time.Now()
+	got, err := r.fleet.Run(ctx, r.job(e, key))
+	elapsed := time.Since(start)
+	if err != nil || len(got.Deaths) > 0 {
+		r.disband()
+	}
+	if err != nil {
+		return RaceRound{}, err
+	}
+	to, err := r.srv.now(context.WithoutCancel(ctx))
+	if err != nil {
+		return RaceRound{}, err
+	}
+	j := judge(e, got.Ops, from, to)
+	return RaceRound{Counts: counts(j, got, elapsed), Verdict: j.Verdict, Reason: j.Reason, Deaths: deaths(got)}, nil
+}
+
+// assemble starts the workers if there are none. One fleet serves all rows.
+func (r *race) assemble() (err error) {
+	if r.fleet != nil {
+		return nil
+	}
+	procs := r.Procs
+	if r.GoroutinesOnly {
+		procs = 1
+	}
+	r.fleet, err = fleet.Start(r.env.Self, procs)
+	return err
+}
+
+func (r *race) disband() {
+	if r.fleet != nil {
+		r.fleet.Close()
+		r.fleet = nil
+	}
+}
+
+func (r *race) job(e target.Entry, key string) fleet.Job {
+	j := fleet.Job{
+		Target: e.Name, Conn: r.srv.conn, Prefix: r.Prefix, Limit: r.Limit, Key: key, Cost: r.Cost,
+		Attempts: r.attempts(), Clients: r.Clients, IDs: key,
+	}
+	if r.GoroutinesOnly {
+		j.Clients, j.Apart = r.Procs*r.Clients, true
+	}
+	return j
+}
+
+// forget deletes a round's keys from a server that is not ours to throw away.
+func (r *race) forget(e target.Entry, key string) {
+	if r.srv.Private {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // also after an interrupt
+	defer cancel()
+	l, err := e.New(r.srv.rdb, r.Limit, limiter.WithPrefix(r.Prefix))
+	if err == nil {
+		if resetter, ok := l.(limiter.Resetter); ok {
+			err = resetter.Reset(ctx, key)
+		}
+	}
+	if err != nil {
+		r.env.Note(fmt.Sprintf("the key of %s for client %s is left to its TTL: %v", e.Name, key, err))
+	}
+}
+
+// judge replays an atomic limiter's history; of the others it only bounds what was admitted, since they do not say
+// when they decided.
+func judge(e target.Entry, ops []history.Op, from, to time.Time) replay.Judgement {
+	if e.Atomic() {
+		return replay.Exact(ops, e.Rule)
+	}
+	return replay.Bound(ops, e.Rule, from, to)
+}

@@ -1,0 +1,174 @@
+package limiter
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlctl/rlctl/scripts"
+)
+
+// Script is a limiter that is one Lua script. It may be used by many goroutines at once.
+//
+// A request is one EVALSHA. Redis that does not know the script says NOSCRIPT, which proves that nothing ran; then the
+// script is loaded and the request sent once more. Nothing else is ever sent again, whatever the retries that the client
+// is set to, since a take whose answer was lost may have been counted: the command says so itself (call.NoRetry), and
+// both kinds of client of go-redis heed that. A cluster client still follows MOVED, ASK and READONLY, which are refused
+// before anything runs.
+//
+// What it cannot do for its caller: a deadline ends the wait for an answer only if the client was made with
+// ContextTimeoutEnabled.
+type Script struct {
+	rdb      redis.UniversalClient
+	name     string
+	source   string
+	limit    Limit
+	settings Settings
+	rule     rule
+	ids      string // what the ids of this limiter's requests begin with
+	requests atomic.Uint64
+
+	sha, events, window, burst any // arguments that are the same in every call
+}
+
+// rule is what a limiter asks of its arguments beyond what all do.
+type rule struct{ bucket, log, ids bool }
+
+var rules = map[string]rule{
+	"token-bucket": {bucket: true},
+	"gcra":         {bucket: true},
+	"sliding-log":  {log: true, ids: true},
+	"compact-log":  {log: true},
+}
+
+// New returns the atomic limiter of that name (see package scripts for the names). It does no I/O. The Limiter is also
+// Identified and a Resetter. An error is of ClassInvalid and names the field at fault.
+func New(rdb redis.UniversalClient, name string, l Limit, opts ...Option) (Limiter, error) {
+	source, ok := scripts.Source(name)
+	if !ok {
+		return nil, &Error{name, ClassInvalid, false, &FieldError{"limiter", "must be the name of an atomic limiter"}}
+	}
+	return NewScript(rdb, name, source, l, opts...)
+}
+
+// NewScript returns a limiter that runs source, which may be any Lua that keeps the contract of package scripts. The
+// name is the last word of its keys. It does no I/O. The Limiter is also Identified and a Resetter.
+func NewScript(rdb redis.UniversalClient, name, source string, l Limit, opts ...Option) (Limiter, error) {
+	s := &Script{rdb: rdb, name: name, source: source, limit: l, settings: Apply(opts...), rule: rules[name]}
+	check := Limit.Validate
+	if s.rule.bucket {
+		check = Limit.ValidateBucket
+	}
+	if err := errors.Join(check(l), checkPrefix(s.settings.Prefix)); err != nil {
+		return nil, Classify(name, err, false)
+	}
+	var unique [9]byte
+	if _, err := rand.Read(unique[:]); err != nil {
+		return nil, fmt.Errorf("draw the ids of %s: %w", name, err)
+	}
+	s.ids = hex.EncodeToString(unique[:]) + "-"
+	s.sha = scripts.SHA1(source)
+	s.events, s.window, s.burst = l.Events, l.Window.Microseconds(), l.Burst
+	return s, nil
+}
+
+// Check takes cost events (0 peeks) from key in one script call, under an id that no other request has.
+func (s *Script) Check(ctx context.Context, key string, cost int64) (Decision, error) {
+	return s.CheckID(ctx, key, cost, s.ids+strconv.FormatUint(s.requests.Add(1), 36))
+}
+
+// CheckID is Check under the caller's id, 1 to 256 bytes. sliding-log counts an id that it holds no second time.
+func (s *Script) CheckID(ctx context.Context, key string, cost int64, id string) (Decision, error) {
+	if err := s.checkRequest(key, cost, id); err != nil {
+		return Decision{}, Classify(s.name, err, false)
+	}
+	reply, err := s.run(ctx, keyOf(s.settings.Prefix, key, s.name), cost, id)
+	if err != nil {
+		return Decision{}, err
+	}
+	d, err := decode(reply)
+	if err != nil {
+		return Decision{}, &Error{s.name, ClassScript, true, err}
+	}
+	if s.settings.Clock != nil {
+		d.At = time.Time{}
+	}
+	return d, nil
+}
+
+// Reset deletes all that the limiter keeps for key.
+func (s *Script) Reset(ctx context.Context, key string) error {
+	if err := checkClient(key); err != nil {
+		return Classify(s.name, err, false)
+	}
+	return Classify(s.name, s.rdb.Del(ctx, keyOf(s.settings.Prefix, key, s.name)).Err(), false)
+}
+
+func (s *Script) checkRequest(key string, cost int64, id string) error {
+	if err := checkClient(key); err != nil {
+		return err
+	}
+	if err := checkCost(cost); err != nil {
+		return err
+	}
+	switch {
+	case len(id) > MaxID:
+		return &FieldError{"id", "must be at most 256 bytes"}
+	case s.rule.ids && cost > 0 && id == "":
+		return &FieldError{"id", "must not be empty"}
+	case s.rule.log && cost > MaxLogCost && cost <= s.limit.Events:
+		return &FieldError{"cost", "must be at most 1000 where it fits the limit of a log"}
+	}
+	return nil
+}
+
+// run sends the script, loads it where it is not known, and sends it once more.
+func (s *Script) run(ctx context.Context, key string, cost int64, id string) ([]int64, error) {
+	c := s.newCall(ctx, key, cost, id)
+	err := s.rdb.Process(ctx, c)
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		if err := s.load(ctx, key); err != nil {
+			return nil, Classify(s.name, fmt.Errorf("load the script: %w", err), false)
+		}
+		c = s.newCall(ctx, key, cost, id)
+		err = s.rdb.Process(ctx, c)
+	}
+	if err != nil {
+		return nil, s.explain(c, err)
+	}
+	return c.Val(), nil
+}
+
+func (s *Script) load(ctx context.Context, key string) error {
+	return s.rdb.ScriptLoad(ctx, s.source).Err()
+}
+
+// explain classifies the error of a call. One that was never written out was not counted, whatever the error.
+func (s *Script) explain(c *call, err error) error {
+	return Classify(s.name, err, false)
+}
+
+// call is one EVALSHA. It differs from the client's own command in that it is never sent twice.
+type call struct {
+	*redis.IntSliceCmd
+}
+
+// NoRetry keeps every client of go-redis from sending the call again after it may have run.
+func (*call) NoRetry() bool { return true }
+
+func (s *Script) newCall(ctx context.Context, key string, cost int64, id string) *call {
+	now := int64(0)
+	if s.settings.Clock != nil {
+		now = s.settings.Clock().UnixMicro()
+	}
+	c := &call{redis.NewIntSliceCmd(ctx, "evalsha", s.sha, 1, key, s.events, s.window, s.burst, cost, id, now)}
+	c.SetFirstKeyPos(3)
+	return c
+}

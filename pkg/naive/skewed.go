@@ -1,0 +1,54 @@
+package naive
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/scripts"
+)
+
+// skewed-bucket is the script of token-bucket, told the time by its caller. It imitates token-bucket.
+//
+// It is atomic, and held under any race of callers with one clock. When clocks differ, a caller ahead sees refill that
+// has not happened yet, and a caller behind sees the bucket fuller than it is. A burst of 2 that refills one a second,
+// A right, B 1 s ahead:
+//
+//	step | used, since | client A (12:00)     | client B (12:01)
+//	   1 |  2, 12:00   | take 2       allowed |
+//	   2 |  2, 12:01   |                      | take 1   1 refilled   allowed   <- the third of two at 12:00
+//	   3 |  2, 12:01   | take 1       denied, retry in 2 s                      <- and A waits for B's clock
+//
+// Decision.At is zero, since the time is not the server's.
+type skewed struct {
+	limiter.Limiter
+}
+
+// NewSkewed makes a skewed-bucket.
+func NewSkewed(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Option) (limiter.Limiter, error) {
+	const name = "skewed-bucket"
+	c, err := openBucket(name, rdb, l, opts)
+	if err != nil {
+		return nil, err
+	}
+	source, _ := scripts.Source("token-bucket")
+	s, err := limiter.NewScript(rdb, name, source, l, limiter.WithPrefix(c.prefix), limiter.WithClock(c.clock))
+	if err != nil {
+		return nil, err
+	}
+	return &skewed{s}, nil
+}
+
+// Check is one EVALSHA.
+func (s *skewed) Check(ctx context.Context, client string, cost int64) (limiter.Decision, error) {
+	d, err := s.Limiter.Check(ctx, client, cost)
+	d.At = time.Time{}
+	return d, err
+}
+
+// Reset deletes the key.
+func (s *skewed) Reset(ctx context.Context, client string) error {
+	return s.Limiter.(limiter.Resetter).Reset(ctx, client)
+}

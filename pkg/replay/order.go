@@ -1,0 +1,138 @@
+package replay
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/rlctl/rlctl/pkg/history"
+	"github.com/rlctl/rlctl/pkg/model"
+)
+
+// timed is an op under the key it is sorted by. Sorting the ops themselves would move 200 bytes at each swap.
+type timed struct {
+	at, call int64
+	*history.Op
+}
+
+func sortTimed(ts []timed) {
+	slices.SortFunc(ts, func(a, b timed) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.call, b.call)) })
+}
+
+// sorted splits a history into what was decided, in the order of the server's clock, and what may have been: the
+// calls whose replies were lost, by when they were made.
+func sorted(ops []history.Op) (decided, lost []timed, err error) {
+	decided = make([]timed, 0, len(ops))
+	for i := range ops {
+		switch op := &ops[i]; op.Outcome {
+		case history.Decided:
+			if op.Decision.At.IsZero() {
+				return nil, nil, errors.New("the limiter does not report the server's time")
+			}
+			decided = append(decided, timed{op.Decision.At.UnixMicro(), op.Call, op})
+		case history.Unknown, history.Open:
+			lost = append(lost, timed{op.Call, op.Call, op})
+		}
+	}
+	sortTimed(decided)
+	sortTimed(lost)
+	return decided, lost, nil
+}
+
+// byCall sorts the ops that are wanted by when they were called.
+func byCall(ops []history.Op, want func(history.Op) bool) []timed {
+	var ts []timed
+	for i := range ops {
+		if op := &ops[i]; want(*op) {
+			ts = append(ts, timed{op.Call, op.Call, op})
+		}
+	}
+	sortTimed(ts)
+	return ts
+}
+
+// outOfOrder finds two decisions, sorted by the server's time, of which the later returned before the earlier was
+// called.
+func outOfOrder(decided []timed) (later, earlier *history.Op, found bool) {
+	latestCall := 0 // of those with a strictly earlier time
+	for i, group := 0, 0; i < len(decided); i++ {
+		for ; decided[group].at < decided[i].at; group++ {
+			if decided[group].Call > decided[latestCall].Call {
+				latestCall = group
+			}
+		}
+		if group > 0 && decided[i].Return < decided[latestCall].Call {
+			return decided[i].Op, decided[latestCall].Op, true
+		}
+	}
+	return nil, nil, false
+}
+
+// overlapped tells whether two that follow each other were under way at once and are of two clients.
+func overlapped(ts []timed) bool {
+	for i := 1; i < len(ts); i++ {
+		a, b := ts[i-1], ts[i]
+		if b.Call < end(a) && a.Call < end(b) && (a.Proc != b.Proc || a.Client != b.Client) {
+			return true
+		}
+	}
+	return false
+}
+
+// end is when a call can no longer take effect. One whose reply was lost may do so at any later time.
+func end(t timed) int64 {
+	if t.Outcome == history.Unknown || t.Outcome == history.Open {
+		return math.MaxInt64
+	}
+	return t.Return
+}
+
+// pressed turns a history in which nothing broke into held, or says what was missing for that.
+func (j Judgement) pressed(ts []timed, held string) Judgement {
+	demand := int64(0)
+	for _, t := range ts {
+		demand += t.Request.Cost
+	}
+	switch {
+	case j.Undershoot > 0:
+		return j.because(Broken, "events were denied that the rule has room for, whatever the order")
+	case demand <= j.Allowance:
+		return j.because(Inconclusive, "demand did not pass the limit")
+	case j.Denied == 0:
+		return j.because(Inconclusive, "nothing was denied")
+	case j.Allowed == 0:
+		return j.because(Inconclusive, "nothing was allowed")
+	case !overlapped(ts):
+		return j.because(Inconclusive, "no two clients overlapped")
+	}
+	return j.because(Held, held)
+}
+
+// undershoot is the cost of the denials that are wrong in every order: at whose return so little had been asked for
+// and not refused that the rule, without a single refill, had room. A cost above the capacity is never owed.
+func undershoot(ops []history.Op, rule model.Rule) int64 {
+	takers := byCall(ops, func(op history.Op) bool { return !op.Denied() && op.Outcome != history.Failed })
+	taken := make([]int64, len(takers)+1) // by the first i of them
+	for i, t := range takers {
+		taken[i+1] = taken[i] + t.Request.Cost
+	}
+	sum := int64(0)
+	for i := range ops {
+		if op := &ops[i]; op.Denied() {
+			before := sort.Search(len(takers), func(i int) bool { return takers[i].Call >= op.Return })
+			if taken[before]+op.Request.Cost <= capacity(rule, op) {
+				sum += op.Request.Cost
+			}
+		}
+	}
+	return sum
+}
+
+// capacity is what a fresh key has room for at once.
+func capacity(rule model.Rule, op *history.Op) int64 {
+	now := time.Unix(0, 0)
+	return rule.Most(op.Request.Limit, now, now)
+}

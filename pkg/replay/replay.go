@@ -1,0 +1,148 @@
+// Package replay judges a recorded history.
+//
+// Exact is for limiters that report the server's time: their decisions are sorted by it and must be, field by field,
+// those of the rule's model. The order must also agree with real time, so that a limiter cannot sort itself valid: a
+// call that returned before another was made has the earlier time. Two decisions in one microsecond may stand either
+// way round. A call whose reply was lost may be put in wherever that explains what later replies say, or left out.
+//
+// Bound is for the others. It compares what was admitted with the most that the rule admits over the time that
+// passed, which is weaker: a limiter can break its rule by less than that and not be caught.
+//
+// A history in which nothing pressed the limiter is inconclusive, whatever it shows; only what is broken needs no
+// pressure.
+package replay
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/rlctl/rlctl/pkg/history"
+	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/model"
+)
+
+// Verdict is what a history says of a limiter.
+type Verdict string
+
+// The verdicts.
+const (
+	Held         Verdict = "held"
+	Broken       Verdict = "broken"
+	Inconclusive Verdict = "inconclusive" // never a success
+)
+
+// Judgement is a verdict with what it rests on. Allowed to Undershoot are in events, the others in requests.
+type Judgement struct {
+	Verdict    Verdict
+	Reason     string // why not held; of a held one, what was replayed
+	Allowed    int64
+	Allowance  int64 // the most that the rule admits over the time that passed
+	Overshoot  int64 // Allowed beyond Allowance
+	Undershoot int64 // denied although the rule, whatever the order, had room
+	Attempts   int64
+	Denied     int64
+	Failed     int64
+	Unknown    int64
+	Difference *Difference // the first decision that the model does not make, in an exact replay
+}
+
+// Difference is a decision beside the one that the rule makes there.
+type Difference struct {
+	Op   history.Op
+	Want limiter.Decision
+}
+
+func (d Difference) String() string {
+	return fmt.Sprintf("process %d client %d call %d at %d: %s where the rule says %s", d.Op.Proc, d.Op.Client, d.Op.Seq,
+		d.Op.Decision.At.UnixMicro(), describe(d.Op.Decision), describe(d.Want))
+}
+
+func describe(d limiter.Decision) string {
+	word := "denied"
+	if d.Allowed {
+		word = "allowed"
+	}
+	return fmt.Sprintf("%s (remaining %d, retry %v, reset %v)", word, d.Remaining, d.RetryAfter, d.ResetAfter)
+}
+
+// Exact judges the calls on one fresh key by replaying them against the rule's model.
+func Exact(ops []history.Op, rule model.Rule) Judgement {
+	j := tally(ops, rule)
+	decided, lost, err := sorted(ops)
+	if err != nil {
+		return j.because(Inconclusive, err.Error())
+	}
+	if len(decided) > 0 {
+		first, last := decided[0].Decision.At, decided[len(decided)-1].Decision.At
+		j.bound(rule.Most(decided[0].Request.Limit, first, last))
+	}
+	if a, b, ok := outOfOrder(decided); ok {
+		return j.because(Broken, fmt.Sprintf("server time runs against real time: %s returned before %s was called, and bears a later time",
+			name(a), name(b)))
+	}
+	difference, excused := replay(decided, lost, rule.Fresh)
+	switch {
+	case difference == nil:
+		return j.pressed(decided, fmt.Sprintf("%d decisions replayed", len(decided)))
+	case excused && j.Overshoot == 0:
+		return j.because(Inconclusive, fmt.Sprintf("%d lost replies, or the order within a microsecond, may explain %v", len(lost), difference))
+	}
+	j.Difference = difference
+	j.Undershoot = max(j.Undershoot, undershootOf(*difference))
+	return j.because(Broken, difference.String())
+}
+
+// Bound judges the calls on one fresh key by what the rule can admit at most between two instants of the server's
+// clock, one before the first call and one after the last return.
+func Bound(ops []history.Op, rule model.Rule, from, to time.Time) Judgement {
+	j := tally(ops, rule)
+	if len(ops) > 0 {
+		j.bound(rule.Most(ops[0].Request.Limit, from, to))
+	}
+	if j.Overshoot > 0 {
+		return j.because(Broken, fmt.Sprintf("%d events admitted where the rule has room for %d", j.Allowed, j.Allowance))
+	}
+	return j.pressed(byCall(ops, func(history.Op) bool { return true }), "by bound")
+}
+
+func (j Judgement) because(v Verdict, reason string) Judgement {
+	j.Verdict, j.Reason = v, reason
+	return j
+}
+
+func (j *Judgement) bound(most int64) {
+	j.Allowance = most
+	j.Overshoot = max(0, j.Allowed-most)
+}
+
+// tally counts outcomes, and what of the denials is wrong in every order.
+func tally(ops []history.Op, rule model.Rule) Judgement {
+	var j Judgement
+	for _, op := range ops {
+		j.Attempts++
+		switch {
+		case op.Admitted():
+			j.Allowed += op.Request.Cost
+		case op.Denied():
+			j.Denied++
+		case op.Outcome == history.Failed:
+			j.Failed++
+		default:
+			j.Unknown++
+		}
+	}
+	j.Undershoot = undershoot(ops, rule)
+	return j
+}
+
+// undershootOf is the cost of a request that was denied where the model allows it.
+func undershootOf(d Difference) int64 {
+	if d.Want.Allowed && !d.Op.Decision.Allowed {
+		return d.Op.Request.Cost
+	}
+	return 0
+}
+
+func name(op *history.Op) string {
+	return fmt.Sprintf("process %d client %d call %d", op.Proc, op.Client, op.Seq)
+}

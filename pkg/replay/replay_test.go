@@ -1,0 +1,269 @@
+package replay
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rlctl/rlctl/pkg/history"
+	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/model"
+)
+
+var rules = map[string]func() model.Rule{
+	"sliding-log": model.SlidingLog, "compact-log": model.CompactLog, "sliding-counter": model.SlidingCounter,
+	"fixed-window": model.FixedWindow, "token-bucket": model.TokenBucket, "gcra": model.GCRA,
+}
+
+var limit = limiter.Limit{Events: 7, Window: 10 * time.Millisecond}
+
+// epoch lies 2 ms into an aligned window.
+var epoch = time.UnixMicro(1_700_000_000_002_000)
+
+// truthful makes the history of n calls by 4 clients that a correct limiter leaves behind, about 100 µs apart. Each
+// call begins up to 300 µs before its decision and ends up to 300 µs after.
+func truthful(rule model.Rule, l limiter.Limit, n int, seed uint64) []history.Op {
+	r := rand.New(rand.NewPCG(seed, 0))
+	state, at := rule.Fresh, epoch
+	free := [4]int64{} // when each client is next without a call under way
+	ops := make([]history.Op, 0, n)
+	for i := range n {
+		at = at.Add(time.Duration(1+r.IntN(200)) * time.Microsecond)
+		client := i % 4
+		op := history.Op{Client: client, Seq: int64(i), Outcome: history.Decided, Call: at.UnixNano() - r.Int64N(300_000)}
+		op.Call = max(op.Call, free[client])
+		op.Call = min(op.Call, at.UnixNano())
+		op.Return = at.UnixNano() + r.Int64N(300_000)
+		free[client] = op.Return + 1
+		op.Request = model.Request{Limit: l, Cost: 1 + int64(r.IntN(2)), ID: fmt.Sprint(i)}
+		state, op.Decision = state.Check(at, op.Request)
+		op.Decision.At = at
+		ops = append(ops, op)
+	}
+	return ops
+}
+
+func find(ops []history.Op, want func(history.Op) bool) int { return slices.IndexFunc(ops, want) }
+
+func TestCorrectHistoriesHold(t *testing.T) {
+	for name, rule := range rules {
+		for seed := range uint64(50) {
+			ops := truthful(rule(), limit, 400, seed)
+			rand.New(rand.NewPCG(seed, 1)).Shuffle(len(ops), func(i, j int) { ops[i], ops[j] = ops[j], ops[i] })
+			if j := Exact(ops, rule()); j.Verdict != Held || j.Overshoot != 0 || j.Undershoot != 0 {
+				t.Fatalf("%s seed %d: %s: %s", name, seed, j.Verdict, j.Reason)
+			}
+		}
+	}
+}
+
+// TestOneWrongFieldIsFound spoils one thing in a history that otherwise holds.
+func TestOneWrongFieldIsFound(t *testing.T) {
+	spoils := map[string]func(ops []history.Op){
+		"a denial allowed":    func(ops []history.Op) { ops[find(ops, history.Op.Denied)].Decision.Allowed = true },
+		"an admission denied": func(ops []history.Op) { ops[find(ops, history.Op.Admitted)].Decision.Allowed = false },
+		"remaining too high":  func(ops []history.Op) { ops[100].Decision.Remaining++ },
+		"remaining too low":   func(ops []history.Op) { ops[100].Decision.Remaining-- },
+		"retry too short": func(ops []history.Op) {
+			ops[find(ops, history.Op.Denied)].Decision.RetryAfter -= time.Microsecond
+		},
+		"reset too long": func(ops []history.Op) { ops[100].Decision.ResetAfter += time.Microsecond },
+		"the first to return bears the latest time": func(ops []history.Op) {
+			ops[0].Decision.At = ops[399].Decision.At.Add(time.Millisecond)
+		},
+		"sorted so that it would be valid": func(ops []history.Op) {
+			i := find(ops, func(op history.Op) bool { return op.Return < ops[399].Call })
+			ops[i].Call, ops[399].Call = ops[399].Call, ops[i].Call
+			ops[i].Return, ops[399].Return = ops[399].Return, ops[i].Return
+		},
+	}
+	for name, rule := range rules {
+		for what, spoil := range spoils {
+			ops := truthful(rule(), limit, 400, 1)
+			spoil(ops)
+			if j := Exact(ops, rule()); j.Verdict != Broken {
+				t.Errorf("%s, %s: %s: %s", name, what, j.Verdict, j.Reason)
+			}
+		}
+	}
+}
+
+// TestLostReplies takes replies away: the history still holds, for the call may have been counted. Without the call
+// itself it does not, for then nothing explains what the next reply says.
+func TestLostReplies(t *testing.T) {
+	for name, rule := range rules {
+		for seed := range uint64(20) {
+			ops := truthful(rule(), limit, 200, seed)
+			i := 10 + find(ops[10:], history.Op.Admitted)
+			gone := slices.Delete(slices.Clone(ops), i, i+1)
+			if j := Exact(gone, rule()); j.Verdict != Broken {
+				t.Errorf("%s seed %d: without an admitted call: %s", name, seed, j.Verdict)
+			}
+			ops[i].Outcome, ops[i].Decision = history.Unknown, limiter.Decision{}
+			if j := Exact(ops, rule()); j.Verdict == Broken || j.Unknown != 1 {
+				t.Errorf("%s seed %d: with its reply lost: %s: %s", name, seed, j.Verdict, j.Reason)
+			}
+			d := 10 + find(ops[10:], history.Op.Denied)
+			ops[d].Outcome, ops[d].Decision = history.Unknown, limiter.Decision{}
+			if j := Exact(ops, rule()); j.Verdict == Broken || j.Unknown != 2 {
+				t.Errorf("%s seed %d: with a denial lost too: %s: %s", name, seed, j.Verdict, j.Reason)
+			}
+		}
+	}
+}
+
+// TestLostReplyOfABucketIsSettled: what a bucket holds does not depend on when the lost take came, so it must be found.
+func TestLostReplyOfABucketIsSettled(t *testing.T) {
+	for _, rule := range []model.Rule{model.TokenBucket(), model.GCRA()} {
+		ops := truthful(rule, limit, 200, 3)
+		i := 10 + find(ops[10:], history.Op.Admitted)
+		ops[i].Outcome, ops[i].Decision = history.Unknown, limiter.Decision{}
+		if j := Exact(ops, rule); j.Verdict != Held {
+			t.Errorf("%s: %s", j.Verdict, j.Reason)
+		}
+	}
+}
+
+func TestLostReplyExcusesNoGenerosity(t *testing.T) {
+	rule := model.TokenBucket()
+	ops := truthful(rule, limit, 200, 1)
+	ops[find(ops, history.Op.Denied)].Decision.Allowed = true
+	lost := ops[0]
+	lost.Client, lost.Outcome, lost.Decision = 9, history.Unknown, limiter.Decision{}
+	if j := Exact(append(ops, lost), rule); j.Verdict != Broken {
+		t.Errorf("%s: %s", j.Verdict, j.Reason)
+	}
+}
+
+func TestDecisionsOfOneMicrosecondStandEitherWayRound(t *testing.T) {
+	for name, rule := range rules {
+		state, at := rule().Fresh, epoch
+		var ops []history.Op
+		for i := range 300 {
+			op := history.Op{Client: i, Outcome: history.Decided, Call: 0, Return: 1000}
+			op.Request = model.Request{Limit: limit, Cost: 1, ID: fmt.Sprint(i)}
+			state, op.Decision = state.Check(at, op.Request)
+			op.Decision.At = at
+			ops = append(ops, op)
+		}
+		slices.Reverse(ops)
+		if j := Exact(ops, rule()); j.Verdict != Held {
+			t.Errorf("%s: %s: %s", name, j.Verdict, j.Reason)
+		}
+		for i := range ops {
+			ops[i].Call, ops[i].Return = int64(i*10), int64(i*10+5) // now the last admitted came first
+		}
+		if j := Exact(ops, rule()); j.Verdict != Broken {
+			t.Errorf("%s against real time: %s", name, j.Verdict)
+		}
+	}
+}
+
+func TestWhatDidNotPressIsInconclusive(t *testing.T) {
+	rule := model.FixedWindow()
+	calls := func(n int, apart bool, l limiter.Limit) []history.Op {
+		ops := truthful(rule, l, n, 1)
+		for i := range ops {
+			if apart {
+				ops[i].Call, ops[i].Return = int64(10*i), int64(10*i+5)
+			}
+		}
+		return ops
+	}
+	long := limiter.Limit{Events: 20, Window: time.Hour}
+	for what, ops := range map[string][]history.Op{
+		"nothing":                       nil,
+		"demand below the limit":        calls(3, false, long),
+		"one after the other":           calls(200, true, long),
+		"everything denied":             calls(200, false, limiter.Limit{Window: time.Hour}),
+		"a limiter without server time": withoutTime(calls(200, false, long)),
+	} {
+		if j := Exact(ops, rule); j.Verdict != Inconclusive || j.Reason == "" {
+			t.Errorf("%s: %s: %s", what, j.Verdict, j.Reason)
+		}
+	}
+	if j := Exact(calls(200, false, long), rule); j.Verdict != Held {
+		t.Errorf("pressed: %s: %s", j.Verdict, j.Reason)
+	}
+}
+
+func withoutTime(ops []history.Op) []history.Op {
+	for i := range ops {
+		ops[i].Decision.At = time.Time{}
+	}
+	return ops
+}
+
+func TestBoundIsPassedByOneEvent(t *testing.T) {
+	rule := model.TokenBucket()
+	l := limiter.Limit{Events: 10, Window: time.Second}
+	burst := func(allowed, denied int) []history.Op {
+		var ops []history.Op
+		for i := range allowed + denied {
+			op := history.Op{Client: i, Outcome: history.Decided, Call: int64(i), Return: 1000}
+			op.Request = model.Request{Limit: l, Cost: 1}
+			op.Decision.Allowed = i < allowed
+			ops = append(ops, op)
+		}
+		return ops
+	}
+	from := time.UnixMicro(0)
+	for _, c := range []struct {
+		allowed, denied int
+		passed          time.Duration
+		want            Verdict
+		over            int64
+	}{
+		{10, 5, 0, Held, 0}, {11, 5, 0, Broken, 1}, {11, 5, 100 * time.Millisecond, Held, 0}, {12, 5, 199 * time.Millisecond, Broken, 1},
+		{9, 0, 0, Inconclusive, 0},
+	} {
+		j := Bound(burst(c.allowed, c.denied), rule, from, from.Add(c.passed))
+		if j.Verdict != c.want || j.Overshoot != c.over {
+			t.Errorf("%d allowed in %v: %s, over by %d: %s", c.allowed, c.passed, j.Verdict, j.Overshoot, j.Reason)
+		}
+	}
+}
+
+// TestUndershootIsSeenWithoutAModel: of 10, 3 were taken and a fourth refused.
+func TestUndershootIsSeenWithoutAModel(t *testing.T) {
+	l := limiter.Limit{Events: 10, Window: time.Second}
+	var ops []history.Op
+	for i := range 40 {
+		op := history.Op{Client: i, Outcome: history.Decided, Call: int64(i * 10), Return: int64(i*10 + 15)}
+		op.Request = model.Request{Limit: l, Cost: 1}
+		op.Decision.Allowed = i < 3
+		ops = append(ops, op)
+	}
+	j := Bound(ops, model.TokenBucket(), epoch, epoch)
+	if j.Verdict != Broken || j.Undershoot == 0 {
+		t.Errorf("%s, undershoot %d", j.Verdict, j.Undershoot)
+	}
+	for i := range ops {
+		ops[i].Decision.Allowed = i < 10
+	}
+	if j := Bound(ops, model.TokenBucket(), epoch, epoch); j.Verdict != Held || j.Undershoot != 0 {
+		t.Errorf("ten of ten: %s, undershoot %d", j.Verdict, j.Undershoot)
+	}
+}
+
+// TestAMillionDecisions holds the promise of 2 s and 1 GiB, with five times the time as a watchdog.
+func TestAMillionDecisions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a million decisions take seconds")
+	}
+	for name, rule := range rules {
+		ops := truthful(rule(), limiter.Limit{Events: 100, Window: 10 * time.Millisecond}, 1_000_000, 1)
+		start := time.Now()
+		j := Exact(ops, rule())
+		took := time.Since(start)
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		t.Logf("%s: %v, %d MiB of heap", name, took, m.HeapSys>>20)
+		if j.Verdict != Held || took > 10*time.Second || m.HeapSys > 1<<30 {
+			t.Errorf("%s: %s: %s, %v, %d MiB", name, j.Verdict, j.Reason, took, m.HeapSys>>20)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+// Package report shows results: to a person as a table or Markdown, to a program as JSON or CSV.
+//
+// A command fills one Document and writes it once. A person's form is built of cells whose text is escaped here, so
+// that no control character a user or a server sent reaches the terminal; a program's form is made from the result
+// struct itself, so that JSON and CSV cannot disagree about a field. The package knows nothing of limiters.
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Format is a way to show a result.
+type Format string
+
+// The formats of --format.
+const (
+	TableFormat    Format = "table"
+	MarkdownFormat Format = "markdown"
+	JSONFormat     Format = "json"
+	CSVFormat      Format = "csv"
+)
+
+// Formats lists the formats in the order of the help text.
+func Formats() []string {
+	return []string{string(TableFormat), string(MarkdownFormat), string(JSONFormat), string(CSVFormat)}
+}
+
+// ParseFormat returns the format of that name.
+func ParseFormat(name string) (Format, error) {
+	for _, f := range Formats() {
+		if f == name {
+			return Format(f), nil
+		}
+	}
+	return "", fmt.Errorf("%q is none of %s", name, strings.Join(Formats(), ", "))
+}
+
+// Line is one line of text, made of cells that are written one after the other.
+type Line []Cell
+
+// Text is a line of plain text.
+func Text(format string, args ...any) Line { return Line{Plain(fmt.Sprintf(format, args...))} }
+
+// Document is one result in all its forms.
+type Document struct {
+	Data    any    // JSON: a struct whose first field is its schema
+	Records []any  // CSV: flat structs of one type
+	Head    []Line // for a person: the answer first,
+	Table   Table  // the evidence under it,
+	Foot    []Line // and what to type next
+}
+
+// Write shows the document. The style matters to a table only.
+func (d Document) Write(w io.Writer, f Format, s Style) error {
+	switch f {
+	case JSONFormat:
+		return WriteJSON(w, d.Data)
+	case CSVFormat:
+		return d.writeCSV(w)
+	case MarkdownFormat:
+		return d.writeMarkdown(w)
+	default:
+		return d.writeText(w, s)
+	}
+}
+
+func (d Document) writeCSV(w io.Writer) error {
+	out := NewCSV(w)
+	for _, r := range d.Records {
+		if err := out.Write(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeText puts an empty line between the head and the table.
+func (d Document) writeText(w io.Writer, s Style) error {
+	body, err := d.Table.text(s)
+	if err != nil {
+		return fmt.Errorf("lay out the table: %w", err)
+	}
+	head := s.lines(d.Head)
+	if head != "" && body != "" {
+		head += "\n"
+	}
+	_, err = io.WriteString(w, head+body+s.lines(d.Foot))
+	return err
+}
+
+// writeMarkdown makes each line a paragraph.
+func (d Document) writeMarkdown(w io.Writer) error {
+	body, err := d.Table.markdown()
+	if err != nil {
+		return fmt.Errorf("lay out the table: %w", err)
+	}
+	var parts []string
+	for _, l := range d.Head {
+		parts = append(parts, Style{}.Line(l))
+	}
+	if body != "" {
+		parts = append(parts, body)
+	}
+	for _, l := range d.Foot {
+		parts = append(parts, Style{}.Line(l))
+	}
+	_, err = io.WriteString(w, strings.Join(parts, "\n"))
+	return err
+}

@@ -1,0 +1,35 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Escape makes text safe to print: control characters, line breaks, bytes that are not UTF-8 and characters that
+// reorder or hide text become Go escapes such as \n, \x1b and \u202e. All else stays as it is, a backslash too, so
+// the result is for reading; JSON holds the exact text.
+func Escape(text string) string {
+	if strings.IndexFunc(text, hidden) < 0 && utf8.ValidString(text) {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case hidden(r):
+			q := strconv.QuoteRuneToASCII(r)
+			b.WriteString(q[1 : len(q)-1])
+		default:
+			b.WriteRune(r)
+		}
+		text = text[n:]
+	}
+	return b.String()
+}
+
+func hidden(r rune) bool { return !unicode.IsPrint(r) }

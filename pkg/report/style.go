@@ -1,0 +1,98 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Tone is what a cell means. Words carry the meaning, colour only helps.
+type Tone int
+
+// The tones.
+const (
+	Neutral Tone = iota
+	Good
+	Bad
+	Warn
+	Faint
+)
+
+// Cell is one piece of text. It is escaped when it is shown.
+type Cell struct {
+	Text string
+	Tone Tone
+}
+
+// Plain is a cell without a tone.
+func Plain(text string) Cell { return Cell{Text: text} }
+
+// Style is what one output stream can show.
+type Style struct {
+	Color bool
+	Width int // columns of the terminal; 0 means as wide as needed, nothing wraps
+}
+
+func (t Tone) code() string {
+	switch t {
+	case Good:
+		return "32"
+	case Bad:
+		return "31"
+	case Warn:
+		return "33"
+	case Faint:
+		return "2"
+	default:
+		return ""
+	}
+}
+
+// Paint returns the cell's text, escaped, and coloured where the stream shows colour.
+func (s Style) Paint(c Cell) string {
+	text := Escape(c.Text)
+	if code := c.Tone.code(); s.Color && code != "" && text != "" {
+		return "\x1b[" + code + "m" + text + "\x1b[0m"
+	}
+	return text
+}
+
+// Line returns the line with its newline and without trailing spaces.
+func (s Style) Line(l Line) string {
+	var b strings.Builder
+	for _, c := range l {
+		b.WriteString(s.Paint(c))
+	}
+	return strings.TrimRight(b.String(), " ") + "\n"
+}
+
+func (s Style) lines(ls []Line) string {
+	var b strings.Builder
+	for _, l := range ls {
+		b.WriteString(s.Line(l))
+	}
+	return b.String()
+}
+
+// Color decides whether a stream shows colour: the mode of --color first (always or never), then NO_COLOR, then
+// CLICOLOR_FORCE, and last whether the stream is a terminal that is not dumb.
+func Color(mode string, getenv func(string) string, terminal bool) (bool, error) {
+	switch mode {
+	case "always":
+		return true, nil
+	case "never":
+		return false, nil
+	case "auto", "":
+	default:
+		return false, fmt.Errorf("%q is none of %s", mode, strings.Join(ColorModes(), ", "))
+	}
+	if getenv("NO_COLOR") != "" {
+		return false, nil
+	}
+	if force := getenv("CLICOLOR_FORCE"); force != "" && force != "0" {
+		return true, nil
+	}
+	return terminal && getenv("TERM") != "dumb", nil
+}
+
+// ColorModes lists the values of --color.
+func ColorModes() []string { return []string{"auto", "always", "never"} }

@@ -1,0 +1,212 @@
+package report
+
+import (
+	"strings"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/pkg/twwidth"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
+)
+
+// Column is one column of a table.
+type Column struct {
+	Title string
+	Right bool // numbers stand right
+	Wrap  int  // prose may be broken at spaces down to this many columns when the terminal is narrow; 0 never breaks
+	Wide  bool // left out, from the right on, when the terminal is too narrow for all columns
+}
+
+// Table is rows of cells under titles. A table without columns shows nothing.
+type Table struct {
+	Columns []Column
+	Rows    [][]Cell
+}
+
+// Add appends one row, a cell for each column.
+func (t *Table) Add(cells ...Cell) { t.Rows = append(t.Rows, cells) }
+
+const gap = 2 // spaces between two columns
+
+// text lays the table out without borders: two spaces between columns, numbers right, prose broken where the
+// terminal ends.
+func (t Table) text(s Style) (string, error) {
+	if len(t.Columns) == 0 {
+		return "", nil
+	}
+	t = t.fit(s.Width)
+	limits := t.limits(s.Width)
+	cell := func(c Cell, col int) string {
+		lines := wrap(Escape(c.Text), limits[col])
+		for i, line := range lines {
+			lines[i] = s.Paint(Cell{Text: line, Tone: c.Tone})
+		}
+		return strings.Join(lines, "\n")
+	}
+	return t.render(cell, renderer.NewBlueprint(tw.Rendition{
+		Borders:  tw.BorderNone,
+		Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone},
+	}), tw.Padding{Right: strings.Repeat(" ", gap), Overwrite: true})
+}
+
+// markdown lays the table out for GitHub.
+func (t Table) markdown() (string, error) {
+	if len(t.Columns) == 0 {
+		return "", nil
+	}
+	cell := func(c Cell, _ int) string {
+		return strings.ReplaceAll(strings.TrimSpace(Escape(c.Text)), "|", `\|`)
+	}
+	return t.render(cell, renderer.NewMarkdown(), tw.Padding{Left: " ", Right: " ", Overwrite: true})
+}
+
+func (t Table) render(cell func(Cell, int) string, r tw.Renderer, pad tw.Padding) (string, error) {
+	align := make([]tw.Align, len(t.Columns))
+	titles := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		titles[i], align[i] = c.Title, tw.AlignLeft
+		if c.Right {
+			align[i] = tw.AlignRight
+		}
+	}
+	section := tw.CellConfig{
+		Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off},
+		Padding:    tw.CellPadding{Global: pad},
+		Alignment:  tw.CellAlignment{PerColumn: align},
+	}
+	var b strings.Builder
+	out := tablewriter.NewTable(&b, tablewriter.WithRenderer(r), tablewriter.WithConfig(tablewriter.Config{
+		Header: section, Row: section,
+		Behavior: tw.Behavior{TrimSpace: tw.Off, TrimLine: tw.Off, TrimTab: tw.Off},
+	}))
+	out.Header(titles)
+	for _, row := range t.Rows {
+		texts := make([]string, len(t.Columns))
+		for i := range t.Columns {
+			texts[i] = cell(row[i], i)
+		}
+		if err := out.Append(texts); err != nil {
+			return "", err
+		}
+	}
+	if err := out.Render(); err != nil {
+		return "", err
+	}
+	return trimLines(b.String()), nil
+}
+
+// fit leaves out wide columns, the rightmost first, until the rest fits.
+func (t Table) fit(width int) Table {
+	for width > 0 && t.least() > width {
+		last := -1
+		for i, c := range t.Columns {
+			if c.Wide {
+				last = i
+			}
+		}
+		if last < 0 {
+			return t
+		}
+		t = t.without(last)
+	}
+	return t
+}
+
+func (t Table) without(col int) Table {
+	drop := Table{Columns: append(append([]Column{}, t.Columns[:col]...), t.Columns[col+1:]...)}
+	for _, row := range t.Rows {
+		drop.Add(append(append([]Cell{}, row[:col]...), row[col+1:]...)...)
+	}
+	return drop
+}
+
+// least is the width of the table when all prose is broken as far as it may.
+func (t Table) least() int {
+	sum := -gap
+	for i, natural := range t.widths() {
+		if w := t.Columns[i].Wrap; w > 0 {
+			natural = min(natural, w)
+		}
+		sum += natural + gap
+	}
+	return sum
+}
+
+func (t Table) widths() []int {
+	widths := make([]int, len(t.Columns))
+	for i, c := range t.Columns {
+		widths[i] = twwidth.Width(c.Title)
+		for _, row := range t.Rows {
+			widths[i] = max(widths[i], twwidth.Width(Escape(row[i].Text)))
+		}
+	}
+	return widths
+}
+
+// limits gives each column its width: what it needs, less for the widest prose, column by column, until the
+// table fits.
+func (t Table) limits(width int) []int {
+	limits := t.widths()
+	if width <= 0 {
+		return limits
+	}
+	sum := -gap
+	for _, w := range limits {
+		sum += w + gap
+	}
+	for ; sum > width; sum-- {
+		widest := -1
+		for i, c := range t.Columns {
+			if c.Wrap > 0 && limits[i] > c.Wrap && (widest < 0 || limits[i] > limits[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		limits[widest]--
+	}
+	return limits
+}
+
+// wrap breaks text at spaces into lines of at most width columns; a longer word stays whole. Runs of spaces inside a
+// line are kept.
+func wrap(text string, width int) []string {
+	var lines []string
+	for twwidth.Width(text) > width {
+		cut := -1
+		for i := range text {
+			if text[i] != ' ' || strings.TrimSpace(text[:i]) == "" {
+				continue
+			}
+			if cut >= 0 && twwidth.Width(text[:i]) > width {
+				break
+			}
+			cut = i
+		}
+		if cut < 0 {
+			break
+		}
+		lines = append(lines, strings.TrimRight(text[:cut], " "))
+		text = strings.TrimLeft(text[cut:], " ")
+	}
+	return append(lines, text)
+}
+
+// trimLines takes away the padding after the last cell, which the renderer may have put behind a colour reset.
+func trimLines(text string) string {
+	const reset = "\x1b[0m"
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		l = strings.TrimRight(l, " ")
+		bare := l
+		for strings.HasSuffix(bare, reset) {
+			bare = strings.TrimRight(strings.TrimSuffix(bare, reset), " ")
+		}
+		if bare != l {
+			bare += reset
+		}
+		lines[i] = bare
+	}
+	return strings.Join(lines, "\n")
+}

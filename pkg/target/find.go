@@ -1,0 +1,110 @@
+package target
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ErrUnknownLimiter is a name that is in no row.
+type ErrUnknownLimiter struct {
+	Name  string
+	Close []string // names in the catalogue that it may have been meant for, the closest first
+}
+
+// Error names the name and what may have been meant.
+func (e *ErrUnknownLimiter) Error() string {
+	text := fmt.Sprintf("unknown limiter %q", e.Name)
+	if len(e.Close) > 0 {
+		text += "; did you mean " + strings.Join(e.Close, " or ") + "?"
+	}
+	return text
+}
+
+// Find returns the row of that name, or an *ErrUnknownLimiter.
+func Find(entries []Entry, name string) (Entry, error) {
+	for _, e := range entries {
+		if e.Name == name {
+			return e, nil
+		}
+	}
+	return Entry{}, &ErrUnknownLimiter{name, closest(entries, name)}
+}
+
+// Extend returns the catalogue with further rows, a naive one below its twin's group and any other at the end. It
+// refuses a row without a name, a rule or a maker, a name that is taken, and a twin that is not there.
+func Extend(entries []Entry, further ...Entry) ([]Entry, error) {
+	all := slices.Clone(entries)
+	for _, e := range further {
+		if e.Name == "" || e.New == nil || e.Rule.Fresh == nil || e.Rule.Most == nil {
+			return nil, fmt.Errorf("add limiter %q: a row needs Name, Rule and New", e.Name)
+		}
+		if _, err := Find(all, e.Name); err == nil {
+			return nil, fmt.Errorf("add limiter %q: the name is taken", e.Name)
+		}
+		at := len(all)
+		if !e.Atomic() {
+			if at = endOfGroup(all, e.Twin); at < 0 {
+				return nil, fmt.Errorf("add limiter %q: its twin %q is not an atomic limiter of the catalogue", e.Name, e.Twin)
+			}
+		}
+		all = slices.Insert(all, at, e)
+	}
+	return all, nil
+}
+
+// endOfGroup is the index after the last row that is of twin's group, or -1.
+func endOfGroup(entries []Entry, twin string) int {
+	at := slices.IndexFunc(entries, func(e Entry) bool { return e.Name == twin && e.Atomic() })
+	if at < 0 {
+		return -1
+	}
+	for at++; at < len(entries) && entries[at].Twin == twin; at++ {
+	}
+	return at
+}
+
+// closest returns up to three names within two typing errors a five letters of name, or that contain it.
+func closest(entries []Entry, name string) []string {
+	type candidate struct {
+		name string
+		far  int
+	}
+	var near []candidate
+	for _, e := range entries {
+		far := distance(strings.ToLower(name), e.Name)
+		if len(name) > 2 && strings.Contains(e.Name, strings.ToLower(name)) {
+			far = 1
+		}
+		if far <= 1+len(name)/4 {
+			near = append(near, candidate{e.Name, far})
+		}
+	}
+	slices.SortStableFunc(near, func(a, b candidate) int { return a.far - b.far })
+	var names []string
+	for _, c := range near[:min(3, len(near))] {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// distance is the fewest letters to insert, drop or change that make a of b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
