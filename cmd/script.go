@@ -58,7 +58,7 @@ func newScriptRun(e *env, conn *connFlags, act scriptAct, name, short string) *c
 	c := &cobra.Command{Use: name, Short: short, Args: arguments(), Annotations: online()}
 	format := formatFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		where, err := conn.service(e, c.Flags())
+		where, err := conn.service(c.Context(), e, c.Flags())
 		if err != nil {
 			return err
 		}
@@ -69,11 +69,11 @@ func newScriptRun(e *env, conn *connFlags, act scriptAct, name, short string) *c
 
 // runScript does what the command names and shows it. Only verify takes a missing script for a failure.
 func runScript(ctx context.Context, e *env, where target.Conn, act scriptAct, name string, format *choice) error {
-	rdb, err := where.Open(1)
+	rdb, closed, err := open(ctx, where)
 	if err != nil {
-		return usage(err)
+		return err
 	}
-	defer rdb.Close()
+	defer closed()
 	records, err := act(ctx, rdb)
 	if err != nil {
 		return atServer(where, limiter.Classify("script "+name, err, false))
@@ -195,7 +195,7 @@ func newScriptFlush(e *env, conn *connFlags) *cobra.Command {
 	c.Flags().BoolVar(&yes, "yes", false, "do it without asking")
 	format := formatFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		where, err := conn.service(e, c.Flags())
+		where, err := conn.service(c.Context(), e, c.Flags())
 		if err != nil {
 			return err
 		}
