@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -246,4 +248,74 @@ func TestSignalEndsAWait(t *testing.T) {
 	if err := proc.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 || stdout.Len() > 0 {
 		t.Errorf("%v, %q, %q", err, stdout.String(), stderr.String())
 	}
+}
+
+// On a cluster load reaches every master, and verify finds the one node that lost its scripts.
+func TestScriptsOnACluster(t *testing.T) {
+	ports := cluster(t, 2)
+	at := []string{"--cluster", "-p", ports[0], "--format", "csv"}
+	code, stdout, stderr := run(append([]string{"script", "load"}, at...))
+	if n := strings.Count(stdout, ",true\n"); code != 0 || n != 12 {
+		t.Fatalf("load: exit code %d, %d scripts on two nodes, want 12\n%s%s", code, n, stdout, stderr)
+	}
+	if code, stdout, stderr := run(append([]string{"script", "verify"}, at...)); code != 0 {
+		t.Errorf("verify: exit code %d\n%s%s", code, stdout, stderr)
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + ports[1]})
+	defer rdb.Close()
+	if err := rdb.ScriptFlush(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, _ = run([]string{"script", "verify", "--cluster", "-p", ports[0]})
+	lost := regexp.MustCompile(`(?m)^gcra +[0-9a-f]{40}  no   127\.0\.0\.1:` + ports[1] + `$`)
+	if code != 1 || !lost.MatchString(stdout) || strings.Count(stdout, "  yes  ") != 6 {
+		t.Errorf("verify after a flush: exit code %d\n%s", code, stdout)
+	}
+	if code, stdout, stderr := run([]string{"check", "a", "--cluster", "-p", ports[0]}); code != 0 {
+		t.Errorf("check: exit code %d\n%s%s", code, stdout, stderr)
+	}
+}
+
+// cluster starts n masters on loopback that share the slots, and returns their ports when they agree.
+func cluster(t *testing.T, n int) (ports []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var nodes []*redis.Client
+	do := func(node *redis.Client, words ...any) string {
+		reply, err := node.Do(ctx, words...).Text()
+		if err != nil {
+			t.Fatalf("%v: %v", words, err)
+		}
+		return reply
+	}
+	for i := range n {
+		port, bus := freePort(t), freePort(t)
+		redisdtest.Start(t, redisd.Options{Args: []string{
+			"--bind", "127.0.0.1", "--port", port, "--cluster-enabled", "yes", "--cluster-port", bus,
+		}})
+		node := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
+		t.Cleanup(func() { node.Close() })
+		ports, nodes = append(ports, port), append(nodes, node)
+		do(node, "CLUSTER", "SET-CONFIG-EPOCH", i+1)
+		do(node, "CLUSTER", "ADDSLOTSRANGE", i*16384/n, (i+1)*16384/n-1)
+		do(nodes[0], "CLUSTER", "MEET", "127.0.0.1", port, bus)
+	}
+	for _, node := range nodes {
+		for !strings.Contains(do(node, "CLUSTER", "INFO"), "cluster_state:ok") {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	return ports
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
 }

@@ -114,15 +114,18 @@ func (e *env) progress() *report.Progress {
 	return report.NewProgress(e.stderr, e.err.Width)
 }
 
-// confirm asks before an act that touches others. --yes answers; without a terminal to ask on it is a usage error.
-func (e *env) confirm(ctx context.Context, yes bool, warning string) error {
+// confirm says what an act does to others, and asks. --yes answers; without a terminal to ask on it is a usage error.
+func (e *env) confirm(ctx context.Context, yes bool, warning ...string) error {
 	if yes {
 		return nil
 	}
 	if columns(e.stdin) == 0 || columns(e.stderr) == 0 {
-		return usageError{fmt.Errorf("%s", warning), "there is no terminal to ask on; if you mean it: --yes"}
+		return usageError{errors.New("--yes is needed where there is no terminal to ask on"), strings.Join(warning, "; ")}
 	}
-	fmt.Fprintf(e.stderr, "%s\ntype yes to go on: ", report.Escape(warning))
+	for _, line := range warning {
+		e.note("%s", line)
+	}
+	fmt.Fprint(e.stderr, "type yes to go on: ")
 	word, err := readLine(ctx, e.stdin)
 	if err != nil {
 		return err

@@ -158,9 +158,9 @@ func embedded(node string) []scriptRecord {
 func scriptDocument(action, redis string, records []scriptRecord) (d report.Document, complete bool) {
 	missing := int64(0)
 	several := slices.ContainsFunc(records, func(r scriptRecord) bool { return r.Node != records[0].Node })
-	d.Table.Columns = []report.Column{{Title: "SCRIPT"}, {Title: "SHA1"}, {Title: "HAS"}}
+	d.Table.Columns = []report.Column{{Title: "SCRIPT"}, {Title: "SHA1"}, {Title: "ON SERVER"}}
 	if several {
-		d.Table.Columns = append(d.Table.Columns, report.Column{Title: "NODE"})
+		d.Table.Columns = []report.Column{{Title: "SCRIPT"}, {Title: "SHA1"}, {Title: "HAS"}, {Title: "NODE"}}
 	}
 	for _, r := range records {
 		d.Records = append(d.Records, r)
@@ -199,9 +199,10 @@ func newScriptFlush(e *env, conn *connFlags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		warning := fmt.Sprintf("SCRIPT FLUSH empties the script cache of redis at %s for every program that uses it, "+
-			"not for rlctl alone: their next EVALSHA gets NOSCRIPT, and those that cannot load again fail", where)
-		if err := e.confirm(c.Context(), yes, warning); err != nil {
+		err = e.confirm(c.Context(), yes,
+			fmt.Sprintf("script flush empties the script cache of redis at %s for every program that uses it", where),
+			"those that do not load their scripts again fail with NOSCRIPT")
+		if err != nil {
 			return err
 		}
 		return runScript(c.Context(), e, where, scriptFlush, "flush", format)
