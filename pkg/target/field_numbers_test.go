@@ -2,11 +2,13 @@ package target_test
 
 import (
 	"errors"
-	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/scripts"
@@ -60,7 +62,7 @@ func TestFieldManyInOneMicrosecond(t *testing.T) {
 
 // A part of a unit, returned as a float, becomes 0: a denial that says "now". (WeTransfer/prorate#40)
 func TestFieldPartOfAUnitToWait(t *testing.T) {
-	field(t, every(), func(c *caller) {
+	field(t, every("charging-log"), func(c *caller) {
 		c.fresh(perSecond(1))
 		c.toWindow()
 		c.allowed(1)
@@ -196,29 +198,55 @@ func TestFieldBadArguments(t *testing.T) {
 	})
 }
 
-// A counter that holds more than a float counts exactly denies or is refused, and is not added to.
-func TestFieldCountersBeyondFloats(t *testing.T) {
+// A key whose numbers are beyond what a float counts exactly denies or is refused, and holds nobody up. A script that
+// divides by such a number can run for ever. (redis/redis#1118)
+func TestFieldNumbersBeyondFloatsInAKey(t *testing.T) {
 	field(t, atomics(), func(c *caller) {
-		for _, count := range []int64{1<<53 - 1, 1 << 53, 1<<53 + 1, math.MaxInt64} {
-			c.fresh(perSecond(5))
-			now := c.now.UnixMicro()
-			switch c.entry.Name {
-			case "fixed-window":
-				c.rdb.Set(c.Context(), c.key(), fmt.Sprintf("%d %d", now, count), time.Minute)
-			case "sliding-counter":
-				c.rdb.Set(c.Context(), c.key(), fmt.Sprintf("%d %d 0", now, count), time.Minute)
-			case "gcra":
-				c.rdb.Set(c.Context(), c.key(), fmt.Sprint(count), time.Minute)
-			case "token-bucket":
-				c.rdb.HSet(c.Context(), c.key(), "used", count, "frac", 0, "at", now, "window", 1_000_000)
-			default:
-				c.Skip("keeps no counter")
+		c.fresh(limiter.Limit{Events: 7, Window: time.Minute, Burst: 5})
+		c.allowed(1)
+		c.pass(time.Second)
+		c.allowed(capacity(c.entry, c.limit) - 1)
+		whole, err := c.rdb.Dump(c.Context(), c.key()).Result()
+		if err != nil {
+			c.Fatal(err)
+		}
+		for _, number := range []string{"9007199254740991", "9007199254740992", "9007199254740993", "9223372036854775807", strings.Repeat("9", 30)} {
+			for i, put := range c.numbers() {
+				c.rdb.RestoreReplace(c.Context(), c.key(), time.Minute, whole)
+				put(number)
+				d, err := c.limiter.Check(c.Context(), c.client, 2)
+				var e *limiter.Error
+				if errors.As(err, &e) && (e.Class == limiter.ClassNoAnswer || e.Class == limiter.ClassBusy) || err == nil && d.Allowed && !isLog(c.entry) {
+					c.Fatalf("number %d is %s: %s, error %v", i, number, show(d), err)
+				}
 			}
-			d, err := c.limiter.Check(c.Context(), c.client, 1)
-			if err == nil && d.Allowed {
-				c.Errorf("%d: %s", count, show(d))
-			}
-			c.Logf("%d: %s, error %v", count, show(d), err)
 		}
 	})
+}
+
+// numbers lists what puts a number in place of one that the key holds.
+func (c *caller) numbers() (puts []func(number string)) {
+	ctx, key := c.Context(), c.key()
+	switch kind := c.rdb.Type(ctx, key).Val(); kind {
+	case "string":
+		parts := strings.Fields(c.rdb.Get(ctx, key).Val())
+		for i := range parts {
+			puts = append(puts, func(number string) {
+				c.rdb.SetArgs(ctx, key, strings.Join(slices.Concat(parts[:i], []string{number}, parts[i+1:]), " "), redis.SetArgs{KeepTTL: true})
+			})
+		}
+	case "hash":
+		for _, field := range c.rdb.HKeys(ctx, key).Val() {
+			puts = append(puts, func(number string) { c.rdb.HSet(ctx, key, field, number) })
+		}
+	case "list":
+		head := c.rdb.LIndex(ctx, key, 0).Val()
+		puts = append(puts, func(number string) { c.rdb.LSet(ctx, key, 0, number) },
+			func(number string) { c.rdb.LSet(ctx, key, 0, head+":"+number) })
+	case "zset":
+		puts = append(puts, func(number string) { c.rdb.Do(ctx, "zadd", key, number, "1:other") })
+	default:
+		c.Fatalf("the key is a %s", kind)
+	}
+	return puts
 }
