@@ -52,19 +52,23 @@ func (r *RaceResult) answer() report.Line {
 		}
 	}
 	var line report.Line
+	say := func(tone report.Tone, format string, args ...any) {
+		if len(line) > 0 {
+			line = append(line, report.Plain("   "))
+		}
+		line = append(line, report.Cell{Text: fmt.Sprintf(format, args...), Tone: tone})
+	}
 	if racy > 0 {
-		line = append(line, report.Cell{Text: fmt.Sprintf("%d of %s went over the limit   ", caught,
-			report.Count(racy, "racy limiter", "racy limiters")), Tone: tone(caught == racy)})
+		say(tone(caught == racy), "%d of %s went over the limit", caught, report.Count(racy, "racy limiter", "racy limiters"))
 	}
 	if atomic > 0 {
-		line = append(line, report.Cell{Text: fmt.Sprintf("%d of %s held   ", held,
-			report.Count(atomic, "atomic limiter", "atomic limiters")), Tone: tone(held == atomic)})
+		say(tone(held == atomic), "%d of %s held", held, report.Count(atomic, "atomic limiter", "atomic limiters"))
 	}
 	if surprises > 0 {
-		line = append(line, report.Cell{Text: fmt.Sprintf("%d not as expected", surprises), Tone: report.Bad})
+		say(report.Bad, "%d not as expected", surprises)
 	}
 	if r.Partial {
-		line = append(line, report.Cell{Text: "partial: interrupted", Tone: report.Warn})
+		say(report.Warn, "partial: interrupted")
 	}
 	return line
 }
@@ -145,18 +149,22 @@ func difference(n int64) report.Cell { return report.Plain(report.Signed(n)) }
 func (row RaceRow) verdict() report.Cell {
 	reason := row.reason()
 	switch {
-	case row.Expected && row.Verdict == replay.Broken:
-		return report.Cell{Text: "over, as it must be: " + row.flaw, Tone: report.Good}
-	case row.Expected && row.BrokenBy != target.Nothing:
-		return report.Cell{Text: fmt.Sprintf("held; broken by %s, not by a race", row.BrokenBy), Tone: report.Good}
-	case row.Expected:
-		return report.Cell{Text: "held   " + reason, Tone: report.Good}
-	case row.Verdict == replay.Broken:
+	case !row.Expected && row.Verdict == replay.Broken:
 		return report.Cell{Text: "BROKEN: " + reason, Tone: report.Bad}
-	case row.Verdict == replay.Held:
+	case !row.Expected && row.Verdict == replay.Held:
 		return report.Cell{Text: "not caught: " + reason, Tone: report.Bad}
+	case !row.Expected:
+		return report.Cell{Text: "inconclusive: " + reason, Tone: report.Warn}
+	case row.Verdict == replay.Broken && row.BrokenBy == target.Race:
+		return report.Cell{Text: "over, as it must be: " + row.flaw, Tone: report.Good}
+	case row.Verdict == replay.Broken:
+		return report.Cell{Text: "over, as it may be: " + row.flaw, Tone: report.Good}
+	case row.BrokenBy != target.Nothing:
+		return report.Cell{Text: fmt.Sprintf("held; broken by %s, not by a race", row.BrokenBy), Tone: report.Good}
+	case row.Replayed > 0:
+		return report.Cell{Text: "held   " + report.Count(row.Replayed, "decision", "decisions") + " replayed", Tone: report.Good}
 	}
-	return report.Cell{Text: "inconclusive: " + reason, Tone: report.Warn}
+	return report.Cell{Text: "held   " + reason, Tone: report.Good}
 }
 
 // reason is that of the first round with the row's verdict.

@@ -37,7 +37,7 @@ func (r *race) row(ctx context.Context, e target.Entry) (RaceRow, error) {
 		row.Counts.add(round.Counts)
 		row.Rounds = append(row.Rounds, round)
 		row.Verdict = combined(row.Rounds)
-		row.Expected = row.Verdict == wanted(e)
+		row.Expected = asExpected(e, row.Verdict)
 		if ctx.Err() != nil {
 			return row, ctx.Err()
 		}
@@ -53,7 +53,7 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 	r.round++
 	key := fmt.Sprintf("rlctl-%x-%d", r.Seed, r.round)
 	defer r.forget(e, key)
-	from, err := r.srv.now(ctx)
+	first, err := r.srv.now(ctx)
 	if err != nil {
 		return RaceRound{}, err
 	}
@@ -66,11 +66,11 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 	if err != nil {
 		return RaceRound{}, err
 	}
-	to, err := r.srv.now(context.WithoutCancel(ctx))
+	last, err := r.srv.now(context.WithoutCancel(ctx))
 	if err != nil {
 		return RaceRound{}, err
 	}
-	j := judge(e, got.Ops, from, to)
+	j := judge(e, got.Ops, first, last)
 	return RaceRound{Counts: counts(j, got, elapsed), Verdict: j.Verdict, Reason: j.Reason, Deaths: deaths(got)}, nil
 }
 
@@ -125,9 +125,9 @@ func (r *race) forget(e target.Entry, key string) {
 
 // judge replays an atomic limiter's history; of the others it only bounds what was admitted, since they do not say
 // when they decided.
-func judge(e target.Entry, ops []history.Op, from, to time.Time) replay.Judgement {
+func judge(e target.Entry, ops []history.Op, first, last replay.Reading) replay.Judgement {
 	if e.Atomic() {
 		return replay.Exact(ops, e.Rule)
 	}
-	return replay.Bound(ops, e.Rule, from, to)
+	return replay.Bound(ops, e.Rule, first, last)
 }

@@ -14,7 +14,6 @@ package replay
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/rlctl/rlctl/pkg/history"
 	"github.com/rlctl/rlctl/pkg/limiter"
@@ -34,7 +33,7 @@ const (
 // Judgement is a verdict with what it rests on. Allowed to Undershoot are in events, the others in requests.
 type Judgement struct {
 	Verdict    Verdict
-	Reason     string // why not held; of a held one, what was replayed
+	Reason     string // why not held; of a held one, how it was judged
 	Allowed    int64
 	Allowance  int64 // the most that the rule admits over the time that passed
 	Overshoot  int64 // Allowed beyond Allowance
@@ -43,6 +42,7 @@ type Judgement struct {
 	Denied     int64
 	Failed     int64
 	Unknown    int64
+	Replayed   int64       // decisions that the model was asked about, in an exact replay
 	Difference *Difference // the first decision that the model does not make, in an exact replay
 }
 
@@ -83,7 +83,8 @@ func Exact(ops []history.Op, rule model.Rule) Judgement {
 	difference, excused := replay(decided, lost, rule.Fresh)
 	switch {
 	case difference == nil:
-		return j.pressed(decided, fmt.Sprintf("%d decisions replayed", len(decided)))
+		j.Replayed = int64(len(decided))
+		return j.pressed(decided, "every decision replayed")
 	case excused && j.Overshoot == 0:
 		return j.because(Inconclusive, fmt.Sprintf("%d lost replies, or the order within a microsecond, may explain %v", len(lost), difference))
 	}
@@ -92,11 +93,12 @@ func Exact(ops []history.Op, rule model.Rule) Judgement {
 	return j.because(Broken, difference.String())
 }
 
-// Bound judges the calls on one fresh key by what the rule can admit at most between two instants of the server's
-// clock, one before the first call and one after the last return.
-func Bound(ops []history.Op, rule model.Rule, from, to time.Time) Judgement {
+// Bound judges the calls on one fresh key by the most that the rule admits over the time that passed, of which two
+// readings of the server's clock tell, one before the first call and one after the last return.
+func Bound(ops []history.Op, rule model.Rule, first, last Reading) Judgement {
 	j := tally(ops, rule)
 	if len(ops) > 0 {
+		from, to := bracket(ops, first, last)
 		j.bound(rule.Most(ops[0].Request.Limit, from, to))
 	}
 	if j.Overshoot > 0 {

@@ -210,7 +210,6 @@ func TestBoundIsPassedByOneEvent(t *testing.T) {
 		}
 		return ops
 	}
-	from := time.UnixMicro(0)
 	for _, c := range []struct {
 		allowed, denied int
 		passed          time.Duration
@@ -220,10 +219,33 @@ func TestBoundIsPassedByOneEvent(t *testing.T) {
 		{10, 5, 0, Held, 0}, {11, 5, 0, Broken, 1}, {11, 5, 100 * time.Millisecond, Held, 0}, {12, 5, 199 * time.Millisecond, Broken, 1},
 		{9, 0, 0, Inconclusive, 0},
 	} {
-		j := Bound(burst(c.allowed, c.denied), rule, from, from.Add(c.passed))
+		j := Bound(burst(c.allowed, c.denied), rule, Reading{Server: epoch, After: 0}, Reading{Server: epoch.Add(c.passed), Before: 1000})
 		if j.Verdict != c.want || j.Overshoot != c.over {
 			t.Errorf("%d allowed in %v: %s, over by %d: %s", c.allowed, c.passed, j.Verdict, j.Overshoot, j.Reason)
 		}
+	}
+}
+
+// TestBracketTakesOffWhatPassedOutsideTheCalls: of 10 s between the readings, the calls took 1.
+func TestBracketTakesOffWhatPassedOutsideTheCalls(t *testing.T) {
+	second := int64(time.Second)
+	ops := []history.Op{
+		{Outcome: history.Decided, Call: 1 * second, Return: 9 * second},
+		{Outcome: history.Decided, Call: 5 * second, Return: 5*second + 1, Decision: limiter.Decision{Allowed: true}},
+		{Outcome: history.Decided, Call: 5 * second, Return: 6 * second, Decision: limiter.Decision{Allowed: true}},
+	}
+	first := Reading{Server: epoch, Before: -10, After: 0}
+	last := Reading{Server: epoch.Add(10 * time.Second), Before: 10 * second, After: 11 * second}
+	from, to := bracket(ops, first, last)
+	if from.After(epoch.Add(5*time.Second)) || to.Before(epoch.Add(6*time.Second)) || to.Sub(from) > 1020*time.Millisecond {
+		t.Errorf("from %v to %v after the first reading", from.Sub(epoch), to.Sub(epoch))
+	}
+	if from, to := bracket(ops[:1], first, last); from != first.Server || to != last.Server {
+		t.Errorf("with nothing admitted: %v to %v", from, to)
+	}
+	back := Reading{Server: epoch.Add(-time.Hour), Before: 10 * second}
+	if from, to := bracket(ops, first, back); from != to {
+		t.Errorf("after a step back of the clock: %v to %v", from, to)
 	}
 }
 
@@ -237,14 +259,15 @@ func TestUndershootIsSeenWithoutAModel(t *testing.T) {
 		op.Decision.Allowed = i < 3
 		ops = append(ops, op)
 	}
-	j := Bound(ops, model.TokenBucket(), epoch, epoch)
+	last := Reading{Server: epoch, Before: 1000}
+	j := Bound(ops, model.TokenBucket(), Reading{Server: epoch}, last)
 	if j.Verdict != Broken || j.Undershoot == 0 {
 		t.Errorf("%s, undershoot %d", j.Verdict, j.Undershoot)
 	}
 	for i := range ops {
 		ops[i].Decision.Allowed = i < 10
 	}
-	if j := Bound(ops, model.TokenBucket(), epoch, epoch); j.Verdict != Held || j.Undershoot != 0 {
+	if j := Bound(ops, model.TokenBucket(), Reading{Server: epoch}, last); j.Verdict != Held || j.Undershoot != 0 {
 		t.Errorf("ten of ten: %s, undershoot %d", j.Verdict, j.Undershoot)
 	}
 }
