@@ -126,8 +126,12 @@ func (r *race) forget(e target.Entry, key string) {
 // judge replays an atomic limiter's history; of the others it only bounds what was admitted, since they do not say
 // when they decided.
 func judge(e target.Entry, ops []history.Op, first, last replay.Reading) replay.Judgement {
+	j := replay.Bound(ops, e.Rule, first, last)
 	if e.Atomic() {
-		return replay.Exact(ops, e.Rule)
+		j = replay.Exact(ops, e.Rule)
 	}
-	return replay.Bound(ops, e.Rule, first, last)
+	if step := replay.Stepped(first, last); step != 0 {
+		j.Verdict, j.Reason = replay.Inconclusive, fmt.Sprintf("the server's clock stepped by %v", step)
+	}
+	return j
 }

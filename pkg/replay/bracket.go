@@ -43,3 +43,22 @@ func bracket(ops []history.Op, first, last Reading) (from, to time.Time) {
 func shorter(ns int64) time.Duration {
 	return time.Duration(max(0, ns-ns/drift)).Truncate(time.Microsecond)
 }
+
+// Stepped tells by how much the server's clock went other than ours between two readings, 0 if that is within what
+// reading it can tell. Decisions made across a step cannot be judged: their order is no longer that of their times.
+func Stepped(first, last Reading) time.Duration {
+	server := last.Server.Sub(first.Server)
+	least, most := shorter(last.Before-first.After), longer(last.After-first.Before)
+	switch {
+	case server < least:
+		return server - least
+	case server > most:
+		return server - most
+	}
+	return 0
+}
+
+// longer is the most time that can have passed on the server's clock in ns of ours.
+func longer(ns int64) time.Duration {
+	return time.Duration(ns+ns/drift) + time.Microsecond
+}

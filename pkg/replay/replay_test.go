@@ -249,6 +249,22 @@ func TestBracketTakesOffWhatPassedOutsideTheCalls(t *testing.T) {
 	}
 }
 
+func TestSteppedClocksAreSeen(t *testing.T) {
+	ms := int64(time.Millisecond)
+	first := Reading{Server: epoch, Before: 0, After: ms}
+	last := func(passed time.Duration) Reading {
+		return Reading{Server: epoch.Add(passed), Before: 1000 * ms, After: 1001 * ms}
+	}
+	for passed, want := range map[time.Duration]time.Duration{
+		999 * time.Millisecond: 0, 1002 * time.Millisecond: 0, time.Second: 0, 0: -998_001 * time.Microsecond,
+		-time.Hour: -time.Hour - 998_001*time.Microsecond, time.Hour: time.Hour - 1_002_002*time.Microsecond,
+	} {
+		if got := Stepped(first, last(passed)); got != want {
+			t.Errorf("%v on the server in a second: stepped by %v, want %v", passed, got, want)
+		}
+	}
+}
+
 // TestUndershootIsSeenWithoutAModel: of 10, 3 were taken and a fourth refused.
 func TestUndershootIsSeenWithoutAModel(t *testing.T) {
 	l := limiter.Limit{Events: 10, Window: time.Second}

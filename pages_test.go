@@ -3,6 +3,7 @@ package main_test
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,41 +16,57 @@ import (
 	"github.com/rlctl/rlctl/pkg/redisd/redisdtest"
 )
 
-var update = flag.Bool("update", false, "rewrite what README.md shows")
+var update = flag.Bool("update", false, "rewrite what the pages show")
 
-// TestREADME runs every command of README.md in the order of the page, on a server of its own, and compares what it
-// prints with what stands there. Figures and times differ from run to run; words may not.
-func TestREADME(t *testing.T) {
-	page, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
+// TestPages runs every command of README.md and DESIGN.md in the order of the page, on a server of its own, and
+// compares what it prints with what stands there.
+func TestPages(t *testing.T) {
+	for name, comparable := range map[string]func(page string) []string{
+		"README.md": words,
+		"DESIGN.md": func(page string) []string { return strings.Split(page, "\n") }, // its commands set the time
+	} {
+		t.Run(name, func(t *testing.T) {
+			page, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := rewritten(t, string(page))
+			if *update {
+				err = os.WriteFile(name, []byte(now), 0o644)
+			} else {
+				err = same(comparable(string(page)), comparable(now))
+			}
+			if err != nil {
+				t.Errorf("%v\nto rewrite it: go test . -run Pages -update", err)
+			}
+		})
 	}
+}
+
+// rewritten is the page as it must be now.
+func rewritten(t *testing.T, page string) string {
 	shell := newShell(t)
-	want := replaceBlocks(string(page), "```console\n", "```", func(block string) string {
+	page = replaceBlocks(page, "```console\n", "```", func(block string) string {
 		var out strings.Builder
 		for _, command := range regexp.MustCompile(`(?m)^\$ (.*)$`).FindAllStringSubmatch(block, -1) {
 			out.WriteString("$ " + command[1] + "\n" + shell(command[1]))
 		}
 		return out.String()
 	})
-	want = replaceBlocks(want, "```go\n", "```", func(string) string { return example(t) })
-	want = replaceBlocks(want, "<!-- made by: rlctl list --format markdown -->\n", "<!-- end -->", func(string) string {
+	page = replaceBlocks(page, "```go\n", "```", func(string) string { return example(t) })
+	return replaceBlocks(page, "<!-- made by: rlctl list --format markdown -->\n", "<!-- end -->", func(string) string {
 		return shell("rlctl list --format markdown | grep '^|'")
 	})
-	if *update {
-		if err := os.WriteFile("README.md", []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	got, expected := words(string(page)), words(want)
-	for i := range max(len(got), len(expected)) {
-		if i >= len(got) || i >= len(expected) || got[i] != expected[i] {
-			t.Fatalf("README.md is stale (go test . -run README -update):\n%s\nwhere now is\n%s",
-				strings.Join(got[min(i, len(got)):min(i+3, len(got))], "\n"),
-				strings.Join(expected[min(i, len(expected)):min(i+3, len(expected))], "\n"))
+}
+
+func same(got, want []string) error {
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			return fmt.Errorf("stale:\n%s\nwhere now is\n%s",
+				strings.Join(got[min(i, len(got)):min(i+3, len(got))], "\n"), strings.Join(want[min(i, len(want)):min(i+3, len(want))], "\n"))
 		}
 	}
+	return nil
 }
 
 // newShell builds rlctl and returns what runs a command line with it and gives back stdout. The server stands where
@@ -69,7 +86,7 @@ func newShell(t *testing.T) func(line string) string {
 		if err != nil {
 			t.Errorf("%s: %v\n%s", line, err, &stderr)
 		}
-		return strings.ReplaceAll(string(out), server.Socket(), "127.0.0.1:6379")
+		return string(out)
 	}
 }
 
@@ -98,6 +115,7 @@ var variable = []struct {
 	pattern *regexp.Regexp
 	by      string
 }{
+	{regexp.MustCompile(`unix:\S+`), "unix:#"},
 	{regexp.MustCompile(`\b[0-9a-f]{8,40}\b`), "#"}, // seeds and hashes
 	{regexp.MustCompile(`\b([0-9.]+(ms|d|h|m|s))+\b`), "#"},
 	{regexp.MustCompile(`[-+]?[0-9][0-9,.]*`), "#"},
@@ -106,7 +124,7 @@ var variable = []struct {
 	{regexp.MustCompile(`[ \t]+`), " "},
 }
 
-// words are the lines of a page without what differs from run to run. A limiter that was caught late is a line more.
+// words are the lines of a page without what differs from run to run: figures and times do, words may not. A limiter that was caught late is a line more.
 func words(page string) []string {
 	for _, v := range variable {
 		page = v.pattern.ReplaceAllString(page, v.by)
