@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/fleet"
-	"github.com/rlctl/rlctl/pkg/history"
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/target"
@@ -70,7 +69,7 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 	if err != nil {
 		return RaceRound{}, err
 	}
-	j := judge(e, got.Ops, first, last)
+	j := replay.Judge(got.Ops, e.Rule, first, last)
 	return RaceRound{Counts: counts(j, got, elapsed), Verdict: j.Verdict, Reason: j.Reason, Deaths: deaths(got)}, nil
 }
 
@@ -121,17 +120,4 @@ func (r *race) forget(e target.Entry, key string) {
 	if err != nil {
 		r.env.Note(fmt.Sprintf("the key of %s for client %s is left to its TTL: %v", e.Name, key, err))
 	}
-}
-
-// judge replays an atomic limiter's history; of the others it only bounds what was admitted, since they do not say
-// when they decided.
-func judge(e target.Entry, ops []history.Op, first, last replay.Reading) replay.Judgement {
-	j := replay.Bound(ops, e.Rule, first, last)
-	if e.Atomic() {
-		j = replay.Exact(ops, e.Rule)
-	}
-	if step := replay.Stepped(first, last); step != 0 {
-		j.Verdict, j.Reason = replay.Inconclusive, fmt.Sprintf("the server's clock stepped by %v", step)
-	}
-	return j
 }
