@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/fleet"
@@ -14,24 +15,26 @@ import (
 // race is a Race under way.
 type race struct {
 	Race
-	env         Env
-	srv         *server
-	fleet       *fleet.Fleet // nil until needed, and after a worker died
-	round       int
-	done, total int64
+	env      Env
+	srv      *server
+	fleet    *fleet.Fleet // nil until needed, and after a worker died
+	round    int
+	answered atomic.Int64 // calls
+	total    atomic.Int64 // calls that all rounds known of make
+	current  atomic.Value // the limiter's name
 }
 
 // row races one limiter for the plan's rounds, and for some more if it must break and has not.
 func (r *race) row(ctx context.Context, e target.Entry) (RaceRow, error) {
 	row := RaceRow{Limiter: e.Name, Atomic: e.Atomic(), Twin: e.Twin, BrokenBy: e.BrokenBy, flaw: e.Flaw}
 	for n := 0; n < r.Rounds || n < catchRounds && e.BrokenBy == target.Race && row.Verdict != replay.Broken; n++ {
-		r.env.Progress(r.done, r.total, e.Name)
+		if n >= r.Rounds {
+			r.total.Add(r.callsPerRound())
+		}
+		r.current.Store(e.Name)
 		round, err := r.once(ctx, e)
 		if err != nil {
 			return row, fmt.Errorf("race %s: %w", e.Name, err)
-		}
-		if n < r.Rounds {
-			r.done++
 		}
 		row.Counts.add(round.Counts)
 		row.Rounds = append(row.Rounds, round)
@@ -82,8 +85,18 @@ func (r *race) assemble() (err error) {
 	if r.GoroutinesOnly {
 		procs = 1
 	}
-	r.fleet, err = fleet.Start(r.env.Self, procs)
+	if r.fleet, err = fleet.Start(r.env.Self, procs); err == nil {
+		r.fleet.Answered = r.progress
+	}
 	return err
+}
+
+// progress counts one more call.
+func (r *race) progress() {
+	const now = 64 // calls between two looks at the clock
+	if n := r.answered.Add(1); n%now == 0 {
+		r.env.Progress(n, r.total.Load(), r.current.Load().(string))
+	}
 }
 
 func (r *race) disband() {
