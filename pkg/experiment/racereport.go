@@ -160,9 +160,9 @@ func (row RaceRow) verdict() report.Cell {
 	case row.Verdict == replay.Broken:
 		return report.Cell{Text: "over, as it may be: " + row.flaw, Tone: report.Good}
 	case row.BrokenBy != target.Nothing:
-		return report.Cell{Text: fmt.Sprintf("held; broken by %s, not by a race", row.BrokenBy), Tone: report.Good}
+		return report.Cell{Text: fmt.Sprintf("held; broken by %s", row.BrokenBy), Tone: report.Good}
 	case row.Replayed > 0:
-		return report.Cell{Text: "held   " + report.Count(row.Replayed, "decision", "decisions") + " replayed", Tone: report.Good}
+		return report.Cell{Text: "held   " + report.Int(row.Replayed) + " replayed", Tone: report.Good}
 	}
 	return report.Cell{Text: "held   " + reason, Tone: report.Good}
 }
@@ -180,8 +180,10 @@ func (row RaceRow) reason() string {
 func (r *RaceResult) foot() []report.Line {
 	var sum Counts
 	var lines []report.Line
+	elsewhere := false // whether the flaw of some row shows elsewhere
 	for _, row := range r.Results {
 		sum.add(row.Counts)
+		elsewhere = elsewhere || row.Verdict == replay.Held && !row.Atomic && row.BrokenBy != target.Nothing
 		if n := len(row.Rounds); n > 1 {
 			lines = append(lines, report.Text("%s: sums of %d rounds on fresh keys", row.Limiter, n))
 		}
@@ -195,14 +197,17 @@ func (r *RaceResult) foot() []report.Line {
 			lines = append(lines, report.Text("local-bucket: one bucket a client here, since all clients are in one process"))
 		}
 	}
+	if elsewhere {
+		lines = append(lines, report.Text("broken by denial, skew or crash: a race does not show it; what it is: rlctl list"))
+	}
 	callers := int64(r.Procs * r.Clients)
 	demand := "without limit"
 	if r.Limit > 0 {
 		demand = fmt.Sprintf("%s times the limit", report.Int(r.AttemptsPerClient*callers*r.Cost/r.Limit))
 	}
 	return append(lines,
-		report.Text("demand %s from %s; %s, %s unknown, %s   %.1f s", demand,
-			report.Count(callers, "caller", "callers"), report.Count(sum.Errors, "error", "errors"), report.Int(sum.Unknown),
+		report.Text("demand %s, %s; %s, %s unknown, %s; %.1f s", demand, report.Count(callers, "caller", "callers"),
+			report.Count(sum.Errors, "error", "errors"), report.Int(sum.Unknown),
 			report.Count(sum.Retries, "retry", "retries"), float64(r.ElapsedUS)/1e6),
 		report.Text("seed %s: it gives the request ids again, not the interleaving", r.Seed))
 }
