@@ -58,7 +58,7 @@ func newScriptRun(e *env, conn *connFlags, act scriptAct, name, short string) *c
 	c := &cobra.Command{Use: name, Short: short, Args: arguments(), Annotations: online()}
 	format := formatFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		where, err := conn.service(e, c.Flags())
+		where, err := conn.service(c.Context(), e, c.Flags())
 		if err != nil {
 			return err
 		}
@@ -69,11 +69,11 @@ func newScriptRun(e *env, conn *connFlags, act scriptAct, name, short string) *c
 
 // runScript does what the command names and shows it. Only verify takes a missing script for a failure.
 func runScript(ctx context.Context, e *env, where target.Conn, act scriptAct, name string, format *choice) error {
-	rdb, err := where.Open(1)
+	rdb, closed, err := open(ctx, where)
 	if err != nil {
-		return usage(err)
+		return err
 	}
-	defer rdb.Close()
+	defer closed()
 	records, err := act(ctx, rdb)
 	if err != nil {
 		return atServer(where, limiter.Classify("script "+name, err, false))
@@ -158,9 +158,9 @@ func embedded(node string) []scriptRecord {
 func scriptDocument(action, redis string, records []scriptRecord) (d report.Document, complete bool) {
 	missing := int64(0)
 	several := slices.ContainsFunc(records, func(r scriptRecord) bool { return r.Node != records[0].Node })
-	d.Table.Columns = []report.Column{{Title: "SCRIPT"}, {Title: "SHA1"}, {Title: "HAS"}}
+	d.Table.Columns = []report.Column{{Title: "SCRIPT"}, {Title: "SHA1"}, {Title: "ON SERVER"}}
 	if several {
-		d.Table.Columns = append(d.Table.Columns, report.Column{Title: "NODE"})
+		d.Table.Columns = []report.Column{{Title: "SCRIPT"}, {Title: "SHA1"}, {Title: "HAS"}, {Title: "NODE"}}
 	}
 	for _, r := range records {
 		d.Records = append(d.Records, r)
@@ -195,13 +195,14 @@ func newScriptFlush(e *env, conn *connFlags) *cobra.Command {
 	c.Flags().BoolVar(&yes, "yes", false, "do it without asking")
 	format := formatFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		where, err := conn.service(e, c.Flags())
+		where, err := conn.service(c.Context(), e, c.Flags())
 		if err != nil {
 			return err
 		}
-		warning := fmt.Sprintf("SCRIPT FLUSH empties the script cache of redis at %s for every program that uses it, "+
-			"not for rlctl alone: their next EVALSHA gets NOSCRIPT, and those that cannot load again fail", where)
-		if err := e.confirm(c.Context(), yes, warning); err != nil {
+		err = e.confirm(c.Context(), yes,
+			fmt.Sprintf("script flush empties the script cache of redis at %s for every program that uses it", where),
+			"those that do not load their scripts again fail with NOSCRIPT")
+		if err != nil {
 			return err
 		}
 		return runScript(c.Context(), e, where, scriptFlush, "flush", format)
