@@ -96,12 +96,14 @@ func newRoot(e *env) *cobra.Command {
 	e.color.register(root, flags, "color", "when to colour")
 	conn.register(root, flags)
 	root.AddCommand(
+		newRace(e, conn),
 		newCheck(e, conn),
 		newScript(e, conn),
 		newList(e),
 		newVersion(e),
 		newMan(e),
 		newKeeper(e),
+		newWorker(e),
 	)
 	return root
 }

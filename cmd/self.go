@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rlctl/rlctl/pkg/fleet"
 	"github.com/rlctl/rlctl/pkg/redisd"
 )
 
@@ -24,9 +25,15 @@ func self(args ...string) *exec.Cmd {
 // newKeeper is the process that takes a private server away when its parent is gone.
 func newKeeper(e *env) *cobra.Command {
 	return &cobra.Command{
-		Use:    redisd.KeeperCommand,
-		Hidden: true,
-		Args:   arguments(),
-		RunE:   func(*cobra.Command, []string) error { return redisd.Keep(e.stdin, e.stdout) },
+		Use: redisd.KeeperCommand, Hidden: true, Args: arguments(),
+		RunE: func(*cobra.Command, []string) error { return redisd.Keep(e.stdin, e.stdout) },
+	}
+}
+
+// newWorker is a process of a fleet.
+func newWorker(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use: fleet.WorkerCommand, Hidden: true, Args: arguments(),
+		RunE: func(*cobra.Command, []string) error { return fleet.Work(e.catalogue, e.stdin, e.stdout) },
 	}
 }

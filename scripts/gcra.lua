@@ -19,29 +19,22 @@
 -- KEYS[1]; ARGV: limit window_us burst cost id now_us. Burst 0 is the limit; the id is checked and not used. Cost 0
 -- peeks: it writes nothing. now_us 0 takes the server's clock. Replies: allowed, remaining, retry_us (-1: never),
 -- reset_us, now_us.
+--
+-- Rights: +evalsha +script|load +time +get +set
 
-local usual = #KEYS == 1 and #ARGV == 6 and #ARGV[5] <= 256 and string.find(
-  ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4] .. ' ' .. ARGV[6], '^%d+ %d+ %d+ %d+ %d+$')
-local L, W, B, n, t
-if usual then
-  L, W, B, n, t = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0, ARGV[6] + 0
-  usual = L <= 1e9 and W >= 1000 and W <= 31622400000000 and B <= 1e9 and n < 2^53 and t <= 2^52
+local function whole(i, low, high)
+  local text = ARGV[i]
+  if not text or not string.find(text, '^%d+$') then return false end
+  local value = text + 0
+  return value >= low and value <= high and value
 end
-if not usual then
-  if #KEYS ~= 1 then return redis.error_reply('INVALID key: one key, please') end
-  if #ARGV ~= 6 then return redis.error_reply('INVALID arguments: limit window_us burst cost id now_us') end
-  if #ARGV[5] > 256 then return redis.error_reply('INVALID id: at most 256 bytes') end
-  local bounds = {
-    {'limit', 1, 0, 1e9}, {'window', 2, 1000, 31622400000000}, {'burst', 3, 0, 1e9}, {'cost', 4, 0, 2^53 - 1},
-    {'now', 6, 0, 2^52},
-  }
-  for _, b in ipairs(bounds) do
-    local v = string.find(ARGV[b[2]], '^%d+$') and tonumber(ARGV[b[2]])
-    if not v or v < b[3] or v > b[4] then
-      return redis.error_reply(string.format('INVALID %s: a whole number from %.0f to %.0f', b[1], b[3], b[4]))
-    end
-  end
-end
+local L, W, B = whole(1, 0, 1e9), whole(2, 1000, 31622400000000), whole(3, 0, 1e9)
+local n, id, t = whole(4, 0, 9007199254740991), ARGV[5], whole(6, 0, 4503599627370496)
+local bad = #KEYS ~= 1 and 'key: exactly one' or #ARGV ~= 6 and 'arguments: limit window_us burst cost id now_us'
+  or not L and 'limit: 0 to 1000000000' or not W and 'window: 1000 to 31622400000000 us'
+  or not B and 'burst: 0 to 1000000000' or not n and 'cost: 0 to 9007199254740991'
+  or not t and 'now: 0 to 4503599627370496 us' or #id > 256 and 'id: at most 256 bytes'
+if bad then return redis.error_reply('INVALID ' .. bad) end
 
 local floor = math.floor
 
@@ -53,6 +46,7 @@ local function muldiv(a, b, c)
     local q = floor(p / c)
     return q, p - q * c
   end
+  if not (b < 2^53 and c < 2^46) then error('the key holds a number that no limiter writes') end
   local base, digits = floor(2^52 / c), {}
   local rest = a % c
   local whole, q, r = (a - rest) / c * b, 0, 0

@@ -9,7 +9,7 @@ import (
 	"github.com/rlctl/rlctl/pkg/model"
 )
 
-// line is an Op as one line of JSON: flat, units in the names, -1 for never.
+// line is an Op as one line of JSON: units in the names, -1 for never.
 type line struct {
 	Proc     int           `json:"proc"`
 	Client   int           `json:"client"`
@@ -24,9 +24,10 @@ type line struct {
 	ReturnNS int64         `json:"return_ns,omitempty"`
 	Outcome  string        `json:"outcome"`
 	Class    limiter.Class `json:"class,omitempty"`
-	*answer
+	Decision *answer       `json:"decision,omitempty"`
 }
 
+// answer is a Decision.
 type answer struct {
 	Allowed      bool  `json:"allowed"`
 	Remaining    int64 `json:"remaining"`
@@ -41,7 +42,7 @@ var outcomes = [...]string{Open: "open", Decided: "decided", Failed: "failed", U
 // String is the outcome's word in a history file.
 func (o Outcome) String() string { return outcomes[o] }
 
-// MarshalJSON writes the op as one flat object.
+// MarshalJSON writes the op as one object.
 func (o Op) MarshalJSON() ([]byte, error) {
 	l := line{
 		Proc: o.Proc, Client: o.Client, Seq: o.Seq, Key: o.Key, ID: o.Request.ID,
@@ -50,12 +51,12 @@ func (o Op) MarshalJSON() ([]byte, error) {
 	}
 	if o.Outcome == Decided {
 		d := o.Decision
-		l.answer = &answer{
+		l.Decision = &answer{
 			Allowed: d.Allowed, Remaining: d.Remaining, Degraded: d.Degraded,
 			RetryAfterUS: micros(d.RetryAfter), ResetAfterUS: d.ResetAfter.Microseconds(),
 		}
 		if !d.At.IsZero() {
-			l.ServerTimeUS = d.At.UnixMicro()
+			l.Decision.ServerTimeUS = d.At.UnixMicro()
 		}
 	}
 	return json.Marshal(l)
@@ -79,10 +80,10 @@ func (o *Op) UnmarshalJSON(data []byte) error {
 		},
 	}
 	if outcome == Decided {
-		if l.answer == nil {
-			return fmt.Errorf("read a call: decided, but without an answer")
+		if l.Decision == nil {
+			return fmt.Errorf("read a call: decided, but without a decision")
 		}
-		o.Decision = l.answer.decision()
+		o.Decision = l.Decision.decision()
 	}
 	return nil
 }

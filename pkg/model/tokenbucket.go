@@ -12,7 +12,8 @@ func TokenBucket() Rule {
 	return Rule{Fresh: key[tokenBucket]{}, Most: mostPoured}
 }
 
-// mostPoured is a full bucket and all that flows in afterwards.
+// mostPoured is a full bucket and all that flows in afterwards. It is reached unless the bucket is so small that it
+// spills between two µs.
 func mostPoured(l limiter.Limit, from, to time.Time) int64 {
 	if to.Before(from) {
 		return 0

@@ -19,7 +19,9 @@ import (
 //	   3 |   100 | INCRBY 1 -> 100     allowed |
 //	   4 |   101 |                             | INCRBY 1 -> 101     allowed   <- over the limit
 //
-// The key is the window: it is created by the first admission and lives to the edge, set in one MULTI with the count.
+// Each window has a key of its own, numbered from the epoch, and PEXPIRE is one MULTI with the count. A single key that
+// ends at the edge would not do: Redis ends keys between milliseconds, and one that is given its lifetime in its last
+// millisecond either goes at once, uncounted, or outlives the edge.
 type counter struct{ common }
 
 // NewCounter makes a naive-counter.
@@ -37,24 +39,30 @@ func (c *counter) Check(ctx context.Context, client string, cost int64) (limiter
 	if err != nil || c.limit.Events == 0 {
 		return closed(cost, err)
 	}
+	t := c.now()
+	left := c.window() - t%c.window()
+	key += c.numbered(t)
 	count, err := c.count(ctx, key)
 	if err != nil {
 		return limiter.Decision{}, err
 	}
-	now := c.now()
-	end := edge(now, c.window())
 	if cost == 0 || count+cost > c.limit.Events {
-		return counted(c.limit, count, cost, end-now), nil
+		return counted(c.limit, count, cost, left), nil
 	}
 	incr := redis.NewIntCmd(ctx, "incrby", key, cost)
-	if err := c.multi(ctx, c.rdb, incr, redis.NewIntCmd(ctx, "pexpireat", key, lastMilli(end))); err != nil {
+	if err := c.multi(ctx, c.rdb, incr, incr, redis.NewIntCmd(ctx, "pexpire", key, millis(left))); err != nil {
 		return limiter.Decision{}, err
 	}
-	return counted(c.limit, incr.Val(), 0, end-now), nil
+	return counted(c.limit, incr.Val(), 0, left), nil
 }
 
-// Reset deletes the counter.
-func (c *counter) Reset(ctx context.Context, client string) error { return c.forget(ctx, client) }
+// numbered is the suffix for the key of the window that time t is in.
+func (c *counter) numbered(t int64) string { return ":" + strconv.FormatInt(t/c.window(), 10) }
+
+// Reset deletes the counter of the present window. Those of others have ended by themselves.
+func (c *counter) Reset(ctx context.Context, client string) error {
+	return c.forget(ctx, client, c.numbered(c.now()))
+}
 
 // count reads a counter; a missing one is 0.
 func (c common) count(ctx context.Context, key string) (int64, error) {
@@ -71,17 +79,6 @@ func (c common) count(ctx context.Context, key string) (int64, error) {
 	}
 	return count, nil
 }
-
-// edge is the end of the window of t, both in µs since 1970. Windows are aligned to the epoch. Keys end between
-// milliseconds, so an edge inside one is put off to the next.
-func edge(t, window int64) int64 {
-	wholeMillis := t - t%1000
-	return millis((wholeMillis/window+1)*window) * 1000
-}
-
-// lastMilli is the time for PEXPIREAT at which a key is gone exactly at the edge: Redis drops a key once its clock, in
-// whole ms, is past its time.
-func lastMilli(edge int64) int64 { return edge/1000 - 1 }
 
 // counted is the decision of a counter that stands at count, with left µs to the edge, to a request that is peeking or
 // denied; one that was just counted reads like a peek.

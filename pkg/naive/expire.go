@@ -20,6 +20,8 @@ import (
 //	   4 | 3, no TTL     |                                 | INCRBY 1 -> 3    denied, today and in a year
 //
 // What it refuses is counted too, to the edge: smaller requests behind a large one may be denied though they would fit.
+// Redis ends keys between milliseconds. So an edge inside one is put off to the next, and a key that is created in the
+// last millisecond of a window, which would be gone at once, lives through the first of the next.
 type expire struct{ common }
 
 // NewExpire makes a naive-expire.
@@ -42,24 +44,31 @@ func (c *expire) Check(ctx context.Context, client string, cost int64) (limiter.
 		if err != nil {
 			return limiter.Decision{}, err
 		}
-		now := c.now()
-		return counted(c.limit, count, cost, edge(now, c.window())-now), nil
+		t := c.now()
+		return counted(c.limit, count, cost, edge(t, c.window())-t), nil
 	}
 	incr := redis.NewIntCmd(ctx, "incrby", key, cost)
 	if err := c.send(ctx, writing, incr); err != nil {
 		return limiter.Decision{}, err
 	}
-	now := c.now() // read after the count, so that the lifetime reaches to the edge of the window it fell in
-	end := edge(now, c.window())
+	t := c.now() // read after the count, so that the lifetime reaches to the edge of the window it fell in
+	end := edge(t, c.window())
 	if incr.Val() == cost {
-		if err := c.send(ctx, wrote, redis.NewIntCmd(ctx, "pexpireat", key, lastMilli(end))); err != nil {
+		last := max(end/1000-1, t/1000+1) // the last ms of its life
+		if err := c.send(ctx, wrote, redis.NewIntCmd(ctx, "pexpireat", key, last)); err != nil {
 			return limiter.Decision{}, err
 		}
 	}
 	if incr.Val() > c.limit.Events {
-		return counted(c.limit, incr.Val(), cost, end-now), nil
+		return counted(c.limit, incr.Val(), cost, end-t), nil
 	}
-	return counted(c.limit, incr.Val(), 0, end-now), nil
+	return counted(c.limit, incr.Val(), 0, end-t), nil
+}
+
+// edge is the end of the window of t, both in µs since 1970, in whole ms. Windows are aligned to the epoch.
+func edge(t, window int64) int64 {
+	wholeMillis := t - t%1000
+	return millis((wholeMillis/window+1)*window) * 1000
 }
 
 // Reset deletes the counter.

@@ -65,7 +65,7 @@ func closed(cost int64, err error) (limiter.Decision, error) {
 	return limiter.Decision{RetryAfter: limiter.Never}, nil
 }
 
-// forget deletes what is kept for a client: its key, and those that add a suffix to it.
+// forget deletes what is kept for a client: its key, and those that add a suffix to it, where it has such.
 func (c common) forget(ctx context.Context, client string, suffixes ...string) error {
 	key, err := c.begin(client, 0)
 	if err != nil {

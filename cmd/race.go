@@ -1,0 +1,122 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlctl/rlctl/pkg/experiment"
+	"github.com/rlctl/rlctl/pkg/replay"
+	"github.com/rlctl/rlctl/pkg/report"
+)
+
+func newRace(e *env, conn *connFlags) *cobra.Command {
+	p := experiment.Race{}
+	limit, cost, seed := limitFlags{}, cost(1), hex(0)
+	c := &cobra.Command{
+		Use:   "race [LIMITER...]",
+		Short: "Let processes race for one key and see who lets too many in",
+		Long: "race starts real processes that all ask one limiter for one key at once, each limiter in its turn: all of the\n" +
+			"catalogue, unless some are named. It replays what an atomic limiter answered against its rule, and compares what\n" +
+			"a racy one admitted with what the rule has room for.\n" +
+			"It exits with 0 if all came out as it must: atomic limiters held, racy ones were caught; with 1 if one broke that\n" +
+			"must not; with 3 if the run does not tell.",
+		Example: "  rlctl race --procs 20 --limit 100\n" +
+			"  rlctl race naive-counter fixed-window --procs 50 --rounds 5\n" +
+			"  rlctl race gcra --limit 1000/1s --burst 100 --format json",
+		ValidArgsFunction: cobra.FixedCompletions(names(e.catalogue), cobra.ShellCompDirectiveNoFileComp),
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	limit.register(c, 100)
+	flags.Var(&cost, "cost", "events that each request takes")
+	flags.IntVar(&p.Procs, "procs", 20, "processes")
+	flags.IntVar(&p.Clients, "clients", 1, "concurrent callers in each process")
+	flags.Int64Var(&p.Attempts, "attempts", 0, "requests a caller (default: enough to pass the limit 20 times)")
+	flags.IntVar(&p.Rounds, "rounds", 1, "rounds, each on a fresh key")
+	flags.Var(&seed, "seed", "gives the request ids again, not the interleaving (default: random)")
+	flags.BoolVar(&p.GoroutinesOnly, "goroutines-only", false, "all callers in one process")
+	flags.BoolVar(&p.Yes, "yes", false, "do not ask before an experiment on a named server")
+	format := formatFlag(c)
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		p.Limiters, p.Cost, p.Seed, p.Prefix = args, int64(cost), uint64(seed), conn.prefix
+		if p.Limit, err = limit.read(flags); err != nil {
+			return err
+		}
+		var given bool
+		if p.Conn, given, err = conn.named(c.Context(), e, flags); err != nil {
+			return err
+		}
+		p.Private = !given
+		if flags.Changed("attempts") && p.Attempts == 0 {
+			return usagef("--attempts: want 1 or more")
+		}
+		return runRace(c.Context(), e, p, format)
+	}
+	return c
+}
+
+func runRace(ctx context.Context, e *env, p experiment.Race, format *choice) error {
+	if err := p.Validate(e.catalogue); err != nil {
+		return usage(err)
+	}
+	if !p.Private && !p.Conn.Loopback() {
+		err := e.confirm(ctx, p.Yes, fmt.Sprintf("%d processes are about to load %s, which is not this machine", p.Procs, p.Conn))
+		if err != nil {
+			return err
+		}
+	}
+	progress := e.progress()
+	result, err := p.Run(ctx, e.experiment(progress))
+	progress.Clear()
+	if result != nil {
+		err = errors.Join(err, e.show(format, result.Document()))
+	}
+	if err != nil {
+		return atServer(p.Conn, err)
+	}
+	return verdictError(result.Verdict)
+}
+
+// experiment is what experiments find around them.
+func (e *env) experiment(progress *report.Progress) experiment.Env {
+	return experiment.Env{
+		Catalogue: e.catalogue, Self: self, Progress: progress.Update,
+		Note: func(text string) { progress.Clear(); e.note("%s", text) },
+	}
+}
+
+func verdictError(v replay.Verdict) error {
+	switch v {
+	case replay.Held:
+		return nil
+	case replay.Broken:
+		return errBroken
+	}
+	return errInconclusive
+}
+
+// hex is a number that is written in hexadecimal, as results show it.
+type hex uint64
+
+func (h *hex) Type() string { return "HEX" }
+
+func (h *hex) String() string {
+	if *h == 0 {
+		return ""
+	}
+	return strconv.FormatUint(uint64(*h), 16)
+}
+
+func (h *hex) Set(text string) error {
+	v, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 64)
+	if err != nil || v == 0 {
+		return errors.New("want 1 to 16 hexadecimal digits, not 0")
+	}
+	*h = hex(v)
+	return nil
+}

@@ -1,0 +1,137 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+// Race is the plan of a race: many processes ask one limiter for one key at once, each limiter in its turn.
+type Race struct {
+	Limiters       []string // names in the catalogue; none means all of it
+	Limit          limiter.Limit
+	Cost           int64 // events a request, 1 or more
+	Procs          int   // processes, 1 to 1,000
+	Clients        int   // concurrent callers in each, 1 to 10,000
+	Attempts       int64 // requests a client; 0 means enough to pass the limit many times
+	Rounds         int   // 1 to 1,000
+	Seed           uint64
+	GoroutinesOnly bool // all clients in one process
+	Prefix         string
+	Conn           target.Conn
+	Private        bool // on a server of its own; Conn then only says how long to wait
+	Yes            bool // what would be asked is answered
+}
+
+const (
+	maxProcs   = 1_000
+	maxClients = 10_000
+	maxRounds  = 1_000
+	// maxCalls bounds a round, whose calls are all kept until it is judged: about 5 GiB.
+	maxCalls = 20_000_000
+	// catchRounds is how often a limiter that a race must break is tried before that is given up.
+	catchRounds = 5
+)
+
+// Validate names the flag at fault.
+func (p Race) Validate(catalogue []target.Entry) error {
+	rows, err := p.rows(catalogue)
+	if err != nil {
+		return err
+	}
+	switch {
+	case p.Procs < 1 || p.Procs > maxProcs:
+		return usage("--procs", "want 1 to %d, got %d", maxProcs, p.Procs)
+	case p.Clients < 1 || p.Clients > maxClients:
+		return usage("--clients", "want 1 to %d, got %d", maxClients, p.Clients)
+	case p.Rounds < 1 || p.Rounds > maxRounds:
+		return usage("--rounds", "want 1 to %d, got %d", maxRounds, p.Rounds)
+	case p.Attempts < 0:
+		return usage("--attempts", "want 1 or more, got %d", p.Attempts)
+	case p.Cost < 1:
+		return usage("--cost", "want 1 or more in a race, got %d", p.Cost)
+	case p.attempts() > maxCalls/p.callers():
+		return usage("--attempts", "%d for each of %d clients are more than the %d calls a round can keep", p.attempts(),
+			p.callers(), maxCalls)
+	}
+	for _, e := range rows {
+		if e.BrokenBy == target.Crash && !p.Private && !p.Yes {
+			return usage("--yes", "%s can leave a key without a TTL on your server: confirm with --yes, or name other limiters", e.Name)
+		}
+		if _, err := e.New(nil, p.Limit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rows are the limiters to race, in the order of the catalogue if none was named.
+func (p Race) rows(catalogue []target.Entry) ([]target.Entry, error) {
+	if len(p.Limiters) == 0 {
+		return catalogue, nil
+	}
+	var rows []target.Entry
+	for _, name := range p.Limiters {
+		e, err := target.Find(catalogue, name)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, e)
+	}
+	return rows, nil
+}
+
+// attempts is how often each client asks: if need be, twice the limit, and all of them together 20 times the limit.
+func (p Race) attempts() int64 {
+	if p.Attempts > 0 {
+		return p.Attempts
+	}
+	return max(1, 2*p.Limit.Events, (20*p.Limit.Events+p.callers()-1)/p.callers())
+}
+
+func (p Race) callers() int64       { return int64(p.Procs) * int64(p.Clients) }
+func (p Race) callsPerRound() int64 { return p.callers() * p.attempts() }
+
+// Run runs the race. An interrupted race returns what there is, marked partial, beside the interrupt as error.
+func (p Race) Run(ctx context.Context, env Env) (*RaceResult, error) {
+	if err := p.Validate(env.Catalogue); err != nil {
+		return nil, err
+	}
+	rows, err := p.rows(env.Catalogue)
+	if err != nil {
+		return nil, err
+	}
+	srv, err := openServer(ctx, env, p.Conn, p.Private)
+	if err != nil {
+		return nil, err
+	}
+	if p.Seed == 0 {
+		p.Seed = rand.Uint64()
+	}
+	r := race{Race: p, env: env, srv: srv}
+	r.total.Store(int64(len(rows)*p.Rounds) * p.callsPerRound())
+	defer r.disband()
+	start := time.Now()
+	result := p.result(srv)
+	for _, e := range rows {
+		var row RaceRow
+		row, err = r.row(ctx, e)
+		if len(row.Rounds) > 0 {
+			result.Results = append(result.Results, row)
+		}
+		if err != nil {
+			break
+		}
+	}
+	result.ElapsedUS = time.Since(start).Microseconds()
+	result.Partial = ctx.Err() != nil
+	result.Verdict = overall(result.Results)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return result, errors.Join(err, srv.close())
+}

@@ -1,0 +1,213 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rlctl/rlctl/pkg/replay"
+	"github.com/rlctl/rlctl/pkg/report"
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+// Document shows the race: the answer, a row a limiter, and how hard it was pressed.
+func (r *RaceResult) Document() report.Document {
+	d := report.Document{Data: r, Head: []report.Line{r.answer(), r.setting()}, Table: r.table(), Foot: r.foot()}
+	for _, row := range r.Results {
+		d.Records = append(d.Records, raceRecord{
+			Limiter: row.Limiter, Atomic: row.Atomic, BrokenBy: row.BrokenBy, Counts: row.Counts, Verdict: row.Verdict, Expected: row.Expected,
+		})
+	}
+	return d
+}
+
+// raceRecord is a RaceRow without what does not fit on a line.
+type raceRecord struct {
+	Limiter  string          `json:"limiter"`
+	Atomic   bool            `json:"atomic"`
+	BrokenBy target.BrokenBy `json:"broken_by"`
+	Counts
+	Verdict  replay.Verdict `json:"verdict"`
+	Expected bool           `json:"expected"`
+}
+
+// answer says in one line what came out.
+func (r *RaceResult) answer() report.Line {
+	var held, atomic, caught, racy, surprises int64
+	for _, row := range r.Results {
+		switch {
+		case row.Atomic:
+			atomic++
+			if row.Verdict == replay.Held {
+				held++
+			}
+		case row.BrokenBy == target.Race:
+			racy++
+			if row.Verdict == replay.Broken {
+				caught++
+			}
+		}
+		if !row.Expected {
+			surprises++
+		}
+	}
+	var line report.Line
+	say := func(tone report.Tone, format string, args ...any) {
+		if len(line) > 0 {
+			line = append(line, report.Plain("   "))
+		}
+		line = append(line, report.Cell{Text: fmt.Sprintf(format, args...), Tone: tone})
+	}
+	if racy > 0 {
+		say(tone(caught == racy), "%d of %s went over the limit", caught, report.Count(racy, "racy limiter", "racy limiters"))
+	}
+	if atomic > 0 {
+		say(tone(held == atomic), "%d of %s held", held, report.Count(atomic, "atomic limiter", "atomic limiters"))
+	}
+	if surprises > 0 {
+		say(report.Bad, "%d not as expected", surprises)
+	}
+	if r.Partial {
+		say(report.Warn, "partial: interrupted")
+	}
+	return line
+}
+
+func tone(good bool) report.Tone {
+	if good {
+		return report.Good
+	}
+	return report.Bad
+}
+
+func (r *RaceResult) setting() report.Line {
+	who := report.Count(int64(r.Procs), "process", "processes")
+	switch {
+	case r.GoroutinesOnly:
+		who = report.Count(int64(r.Procs*r.Clients), "goroutine", "goroutines") + " of one process"
+	case r.Clients > 1:
+		who += " of " + report.Int(int64(r.Clients)) + " clients"
+	}
+	return report.Text("redis %s (%s)   %s, one key, released together   limit %s per %s", r.Redis.Version, r.where, who,
+		report.Int(r.Limit), report.Duration(time.Duration(r.WindowUS)*time.Microsecond))
+}
+
+// table has each atomic limiter under those that imitate it.
+func (r *RaceResult) table() report.Table {
+	t := report.Table{Columns: []report.Column{
+		{Title: "LIMITER"}, {Title: "ATTEMPTS", Right: true}, {Title: "ALLOWED", Right: true}, {Title: "RULE", Right: true},
+		{Title: "OVER", Right: true}, {Title: "UNDER", Right: true}, {Title: "ERRORS", Right: true, Wide: true},
+		{Title: "UNKNOWN", Right: true, Wide: true}, {Title: "RETRIES", Right: true, Wide: true}, {Title: "VERDICT", Wrap: 24},
+	}}
+	for _, group := range r.groups() {
+		for _, row := range group {
+			name := row.Limiter
+			if row.Atomic && len(group) > 1 {
+				name = "  " + name
+			}
+			t.Add(report.Plain(name), number(row.Attempts), number(row.Allowed), number(row.Allowance),
+				difference(row.Overshoot), difference(row.Undershoot), number(row.Errors), number(row.Unknown), number(row.Retries),
+				row.verdict())
+		}
+	}
+	return t
+}
+
+// groups puts those with one rule together, the one that claims to be atomic last.
+func (r *RaceResult) groups() [][]RaceRow {
+	var order []string
+	groups := map[string][]RaceRow{}
+	for _, row := range r.Results {
+		rule := row.Twin
+		if row.Atomic {
+			rule = row.Limiter
+		}
+		if groups[rule] == nil {
+			order = append(order, rule)
+		}
+		groups[rule] = append(groups[rule], row)
+	}
+	var out [][]RaceRow
+	for _, rule := range order {
+		group := groups[rule]
+		slices.SortStableFunc(group, func(a, b RaceRow) int { return rank(a) - rank(b) })
+		out = append(out, group)
+	}
+	return out
+}
+
+func rank(row RaceRow) int {
+	if row.Atomic {
+		return 1
+	}
+	return 0
+}
+
+func number(n int64) report.Cell     { return report.Plain(report.Int(n)) }
+func difference(n int64) report.Cell { return report.Plain(report.Signed(n)) }
+
+func (row RaceRow) verdict() report.Cell {
+	reason := row.reason()
+	switch {
+	case !row.Expected && row.Verdict == replay.Broken:
+		return report.Cell{Text: "BROKEN: " + reason, Tone: report.Bad}
+	case !row.Expected && row.Verdict == replay.Held:
+		return report.Cell{Text: "not caught: " + reason, Tone: report.Bad}
+	case !row.Expected:
+		return report.Cell{Text: "inconclusive: " + reason, Tone: report.Warn}
+	case row.Verdict == replay.Broken && row.BrokenBy == target.Race:
+		return report.Cell{Text: "over, as it must be: " + row.flaw, Tone: report.Good}
+	case row.Verdict == replay.Broken:
+		return report.Cell{Text: "over, as it may be: " + row.flaw, Tone: report.Good}
+	case row.BrokenBy != target.Nothing:
+		return report.Cell{Text: fmt.Sprintf("held; broken by %s", row.BrokenBy), Tone: report.Good}
+	case row.Replayed > 0:
+		return report.Cell{Text: "held   " + report.Int(row.Replayed) + " replayed", Tone: report.Good}
+	}
+	return report.Cell{Text: "held   " + reason, Tone: report.Good}
+}
+
+// reason is that of the first round with the row's verdict.
+func (row RaceRow) reason() string {
+	for _, round := range row.Rounds {
+		if round.Verdict == row.Verdict {
+			return round.Reason
+		}
+	}
+	return ""
+}
+
+func (r *RaceResult) foot() []report.Line {
+	var sum Counts
+	var lines []report.Line
+	elsewhere := false // whether the flaw of some row shows elsewhere
+	for _, row := range r.Results {
+		sum.add(row.Counts)
+		elsewhere = elsewhere || row.Verdict == replay.Held && !row.Atomic && row.BrokenBy != target.Nothing
+		if n := len(row.Rounds); n > 1 {
+			lines = append(lines, report.Text("%s: sums of %d rounds on fresh keys", row.Limiter, n))
+		}
+		for _, round := range row.Rounds {
+			for _, death := range round.Deaths {
+				lines = append(lines, report.Line{{Text: fmt.Sprintf("%s: worker %d died (%s); its open call counts as unknown",
+					row.Limiter, death.Proc, death.Cause), Tone: report.Bad}})
+			}
+		}
+		if r.GoroutinesOnly && row.Limiter == "local-bucket" {
+			lines = append(lines, report.Text("local-bucket: one bucket a client here, since all clients are in one process"))
+		}
+	}
+	if elsewhere {
+		lines = append(lines, report.Text("broken by denial, skew or crash: a race does not show it; what it is: rlctl list"))
+	}
+	callers := int64(r.Procs * r.Clients)
+	demand := "without limit"
+	if r.Limit > 0 {
+		demand = fmt.Sprintf("%s times the limit", report.Int(r.AttemptsPerClient*callers*r.Cost/r.Limit))
+	}
+	return append(lines,
+		report.Text("demand %s, %s; %s, %s unknown, %s; %.1f s", demand, report.Count(callers, "caller", "callers"),
+			report.Count(sum.Errors, "error", "errors"), report.Int(sum.Unknown),
+			report.Count(sum.Retries, "retry", "retries"), float64(r.ElapsedUS)/1e6),
+		report.Text("seed %s: it gives the request ids again, not the interleaving", r.Seed))
+}

@@ -1,0 +1,162 @@
+package experiment
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/rlctl/rlctl/pkg/fleet"
+	"github.com/rlctl/rlctl/pkg/replay"
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+// RaceResult is what a race came to.
+type RaceResult struct {
+	Schema            string         `json:"schema"`
+	Limit             int64          `json:"limit"`
+	WindowUS          int64          `json:"window_us"`
+	Burst             int64          `json:"burst"` // capacity of the buckets
+	Cost              int64          `json:"cost"`
+	Procs             int            `json:"procs"`
+	Clients           int            `json:"clients"`
+	AttemptsPerClient int64          `json:"attempts_per_client"`
+	GoroutinesOnly    bool           `json:"goroutines_only"`
+	Seed              string         `json:"seed"`
+	Redis             Server         `json:"redis"`
+	Results           []RaceRow      `json:"results"`
+	Verdict           replay.Verdict `json:"verdict"`
+	Partial           bool           `json:"partial"` // interrupted
+	ElapsedUS         int64          `json:"elapsed_us"`
+
+	where string
+}
+
+// RaceRow is one limiter's part. Counts are sums over its rounds.
+type RaceRow struct {
+	Limiter  string          `json:"limiter"`
+	Atomic   bool            `json:"atomic"`
+	Twin     string          `json:"twin,omitempty"`
+	BrokenBy target.BrokenBy `json:"broken_by"`
+	Counts
+	Verdict  replay.Verdict `json:"verdict"`
+	Expected bool           `json:"expected"` // whether the verdict is the one that this limiter must get
+	Rounds   []RaceRound    `json:"rounds"`
+
+	flaw string
+}
+
+// RaceRound is one round, on a fresh key.
+type RaceRound struct {
+	Counts
+	Verdict replay.Verdict `json:"verdict"`
+	Reason  string         `json:"reason"`
+	Deaths  []RaceDeath    `json:"deaths"`
+}
+
+// RaceDeath is a worker that died during a round.
+type RaceDeath struct {
+	Proc  int    `json:"proc"`
+	Cause string `json:"cause"`
+}
+
+// Counts are of requests, but for allowed, allowance, overshoot and undershoot, which are of events.
+type Counts struct {
+	Attempts   int64 `json:"attempts"`
+	Allowed    int64 `json:"allowed"`
+	Allowance  int64 `json:"allowance"`
+	Overshoot  int64 `json:"overshoot"`
+	Undershoot int64 `json:"undershoot"`
+	Denied     int64 `json:"denied"`
+	Errors     int64 `json:"errors"`
+	Unknown    int64 `json:"unknown"`
+	Replayed   int64 `json:"replayed"` // decisions compared with the rule's; 0 where only a bound is checked
+	Retries    int64 `json:"retries"`
+	ElapsedUS  int64 `json:"elapsed_us"`
+	P50US      int64 `json:"p50_us"` // of a call's latency, over all rounds the worst
+	P99US      int64 `json:"p99_us"`
+}
+
+func (c *Counts) add(o Counts) {
+	c.Attempts += o.Attempts
+	c.Allowed += o.Allowed
+	c.Allowance += o.Allowance
+	c.Overshoot += o.Overshoot
+	c.Undershoot += o.Undershoot
+	c.Denied += o.Denied
+	c.Errors += o.Errors
+	c.Unknown += o.Unknown
+	c.Replayed += o.Replayed
+	c.Retries += o.Retries
+	c.ElapsedUS += o.ElapsedUS
+	c.P50US = max(c.P50US, o.P50US)
+	c.P99US = max(c.P99US, o.P99US)
+}
+
+func (p Race) result(s *server) *RaceResult {
+	return &RaceResult{
+		Schema: "rlctl.race/v1", Limit: p.Limit.Events, WindowUS: p.Limit.Window.Microseconds(), Burst: p.Limit.Capacity(),
+		Cost: p.Cost, Procs: p.Procs, Clients: p.Clients, AttemptsPerClient: p.attempts(), GoroutinesOnly: p.GoroutinesOnly,
+		Seed: fmt.Sprintf("%x", p.Seed), Redis: s.Server, Results: []RaceRow{}, where: s.where,
+	}
+}
+
+func counts(j replay.Judgement, got fleet.Round, elapsed time.Duration) Counts {
+	return Counts{
+		Attempts: j.Attempts, Allowed: j.Allowed, Allowance: j.Allowance, Overshoot: j.Overshoot, Undershoot: j.Undershoot,
+		Denied: j.Denied, Errors: j.Failed, Unknown: j.Unknown, Replayed: j.Replayed, Retries: got.Summary.Retries,
+		ElapsedUS: elapsed.Microseconds(),
+		P50US:     got.Summary.Latency.Quantile(0.5).Microseconds(), P99US: got.Summary.Latency.Quantile(0.99).Microseconds(),
+	}
+}
+
+func deaths(got fleet.Round) []RaceDeath {
+	out := []RaceDeath{}
+	for _, d := range got.Deaths {
+		out = append(out, RaceDeath{Proc: d.Proc, Cause: d.Cause})
+	}
+	return out
+}
+
+// asExpected tells whether a race may give a limiter that verdict: what a race breaks must break, all else must hold.
+// Callers' clocks may go either way. They are one clock here, but it is read before the request travels, and a request
+// that waits longer than others to be served arrives with a time of the past: at a fast refill that is skew enough.
+func asExpected(e target.Entry, v replay.Verdict) bool {
+	switch e.BrokenBy {
+	case target.Race:
+		return v == replay.Broken
+	case target.Skew:
+		return v != replay.Inconclusive
+	}
+	return v == replay.Held
+}
+
+// combined is broken if any round broke, and held only if all held.
+func combined(rounds []RaceRound) replay.Verdict {
+	verdict := replay.Held
+	for _, r := range rounds {
+		switch r.Verdict {
+		case replay.Broken:
+			return replay.Broken
+		case replay.Inconclusive:
+			verdict = replay.Inconclusive
+		}
+	}
+	return verdict
+}
+
+// overall is held if every limiter did what it must, broken if one broke that must not, else inconclusive.
+func overall(rows []RaceRow) replay.Verdict {
+	verdict := replay.Held
+	for _, r := range rows {
+		switch {
+		case r.Expected:
+		case r.Verdict == replay.Broken:
+			return replay.Broken
+		default:
+			verdict = replay.Inconclusive
+		}
+	}
+	if len(rows) == 0 {
+		return replay.Inconclusive
+	}
+	return verdict
+}

@@ -1,0 +1,136 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/rlctl/rlctl/pkg/fleet"
+	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/replay"
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+// race is a Race under way.
+type race struct {
+	Race
+	env      Env
+	srv      *server
+	fleet    *fleet.Fleet // nil until needed, and after a worker died
+	round    int
+	answered atomic.Int64 // calls
+	total    atomic.Int64 // calls that all rounds known of make
+	current  atomic.Value // the limiter's name
+}
+
+// row races one limiter for the plan's rounds, and for some more if it must break and has not.
+func (r *race) row(ctx context.Context, e target.Entry) (RaceRow, error) {
+	row := RaceRow{Limiter: e.Name, Atomic: e.Atomic(), Twin: e.Twin, BrokenBy: e.BrokenBy, flaw: e.Flaw}
+	for n := 0; n < r.Rounds || n < catchRounds && e.BrokenBy == target.Race && row.Verdict != replay.Broken; n++ {
+		if n >= r.Rounds {
+			r.total.Add(r.callsPerRound())
+		}
+		r.current.Store(e.Name)
+		round, err := r.once(ctx, e)
+		if err != nil {
+			return row, fmt.Errorf("race %s: %w", e.Name, err)
+		}
+		row.Counts.add(round.Counts)
+		row.Rounds = append(row.Rounds, round)
+		row.Verdict = combined(row.Rounds)
+		row.Expected = asExpected(e, row.Verdict)
+		if ctx.Err() != nil {
+			return row, ctx.Err()
+		}
+	}
+	return row, nil
+}
+
+// once runs one round on a fresh key and judges it.
+func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
+	if err := r.assemble(); err != nil {
+		return RaceRound{}, err
+	}
+	r.round++
+	key := fmt.Sprintf("rlctl-%x-%d", r.Seed, r.round)
+	defer r.forget(e, key)
+	first, err := r.srv.now(ctx)
+	if err != nil {
+		return RaceRound{}, err
+	}
+	start := time.Now()
+	got, err := r.fleet.Run(ctx, r.job(e, key))
+	elapsed := time.Since(start)
+	if err != nil || len(got.Deaths) > 0 {
+		r.disband()
+	}
+	if err != nil {
+		return RaceRound{}, err
+	}
+	last, err := r.srv.now(context.WithoutCancel(ctx))
+	if err != nil {
+		return RaceRound{}, err
+	}
+	j := replay.Judge(got.Ops, e.Rule, first, last)
+	return RaceRound{Counts: counts(j, got, elapsed), Verdict: j.Verdict, Reason: j.Reason, Deaths: deaths(got)}, nil
+}
+
+// assemble starts the workers if there are none. One fleet serves all rows.
+func (r *race) assemble() (err error) {
+	if r.fleet != nil {
+		return nil
+	}
+	procs := r.Procs
+	if r.GoroutinesOnly {
+		procs = 1
+	}
+	if r.fleet, err = fleet.Start(r.env.Self, procs); err == nil {
+		r.fleet.Answered = r.progress
+	}
+	return err
+}
+
+// progress counts one more call.
+func (r *race) progress() {
+	const now = 64 // calls between two looks at the clock
+	if n := r.answered.Add(1); n%now == 0 {
+		r.env.Progress(n, r.total.Load(), r.current.Load().(string))
+	}
+}
+
+func (r *race) disband() {
+	if r.fleet != nil {
+		r.fleet.Close()
+		r.fleet = nil
+	}
+}
+
+func (r *race) job(e target.Entry, key string) fleet.Job {
+	j := fleet.Job{
+		Target: e.Name, Conn: r.srv.conn, Prefix: r.Prefix, Limit: r.Limit, Key: key, Cost: r.Cost,
+		Attempts: r.attempts(), Clients: r.Clients, IDs: key,
+	}
+	if r.GoroutinesOnly {
+		j.Clients, j.Apart = r.Procs*r.Clients, true
+	}
+	return j
+}
+
+// forget deletes a round's keys from a server that is not ours to throw away.
+func (r *race) forget(e target.Entry, key string) {
+	if r.srv.Private {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // also after an interrupt
+	defer cancel()
+	l, err := e.New(r.srv.rdb, r.Limit, limiter.WithPrefix(r.Prefix))
+	if err == nil {
+		if resetter, ok := l.(limiter.Resetter); ok {
+			err = resetter.Reset(ctx, key)
+		}
+	}
+	if err != nil {
+		r.env.Note(fmt.Sprintf("the key of %s for client %s is left to its TTL: %v", e.Name, key, err))
+	}
+}

@@ -1,0 +1,91 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlctl/rlctl/pkg/history"
+	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/redisd"
+	"github.com/rlctl/rlctl/pkg/replay"
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+// Server is what an experiment ran on.
+type Server struct {
+	Version string `json:"version"`
+	Private bool   `json:"private"`
+}
+
+// server is a Redis to experiment on.
+type server struct {
+	Server
+	conn  target.Conn
+	rdb   redis.UniversalClient
+	stop  func() error // of a private server
+	where string       // for the reader
+}
+
+// openServer connects to the server that conn names, or starts a private one, of which conn only bounds the waits.
+func openServer(ctx context.Context, env Env, conn target.Conn, private bool) (*server, error) {
+	if !private {
+		return connect(ctx, &server{conn: conn, where: conn.String()})
+	}
+	kept, err := redisd.StartKept(ctx, env.Self, redisd.Options{})
+	if err != nil {
+		return nil, err
+	}
+	conn = target.Conn{Socket: kept.Socket(), Timeout: conn.Timeout}
+	s, err := connect(ctx, &server{Server: Server{Private: true}, conn: conn, stop: kept.Close, where: "private, unix socket"})
+	if err != nil {
+		return nil, errors.Join(err, kept.Close())
+	}
+	env.Note(fmt.Sprintf("started a private redis-server %s (%s); it goes when this ends", s.Version, kept.Socket()))
+	return s, nil
+}
+
+func connect(ctx context.Context, s *server) (*server, error) {
+	rdb, err := s.conn.Open(1)
+	if err != nil {
+		return nil, err
+	}
+	info, err := rdb.Info(ctx, "server").Result()
+	if err != nil {
+		return nil, errors.Join(limiter.Classify("", err, false), rdb.Close())
+	}
+	s.rdb, s.Version = rdb, version(info)
+	return s, nil
+}
+
+// version finds the server's version in its INFO; Valkey tells there, too, which Redis it equals.
+func version(info string) string {
+	for _, field := range []string{"valkey_version:", "redis_version:"} {
+		if _, rest, ok := strings.Cut(info, "\n"+field); ok {
+			v, _, _ := strings.Cut(rest, "\r")
+			return v
+		}
+	}
+	return "unknown"
+}
+
+// now reads the server's clock.
+func (s *server) now(ctx context.Context) (replay.Reading, error) {
+	before := history.Now()
+	t, err := s.rdb.Time(ctx).Result()
+	if err != nil {
+		return replay.Reading{}, limiter.Classify("", err, false)
+	}
+	return replay.Reading{Server: t, Before: before, After: history.Now()}, nil
+}
+
+func (s *server) close() error {
+	err := s.rdb.Close()
+	if s.stop != nil {
+		err = errors.Join(err, s.stop())
+	}
+	return err
+}

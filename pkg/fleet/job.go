@@ -1,0 +1,62 @@
+// Package fleet runs requests from processes of their own.
+//
+// A worker is this very binary started again. Jobs go in on its standard input, one JSON line each, so that no password
+// shows in ps; what happened comes out on its standard output, line by line, so that a worker that is killed has told
+// all but what it was doing just then. All workers wait at one gate, a pipe they share: each takes one byte from it,
+// and one write of as many bytes as there are workers lets them all go at once.
+//
+// A worker stops when its standard input ends. It therefore never outlives its parent, however that one died.
+package fleet
+
+import (
+	"errors"
+
+	"github.com/rlctl/rlctl/pkg/history"
+	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/load"
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+// Job is one round of one limiter, as each worker does it.
+type Job struct {
+	Target   string        `json:"target"` // name in the catalogue
+	Conn     target.Conn   `json:"conn"`
+	Prefix   string        `json:"prefix"`
+	Limit    limiter.Limit `json:"limit"`
+	Key      string        `json:"key"`
+	Cost     int64         `json:"cost"`     // events a request
+	Attempts int64         `json:"attempts"` // requests a client
+	Clients  int           `json:"clients"`  // concurrent callers in the process
+	IDs      string        `json:"ids"`      // what request ids begin with
+	// Apart opens the limiter once a client instead of once a process, so that clients of one process share no more
+	// than those of several do.
+	Apart bool `json:"apart"`
+	Proc  int  `json:"proc"` // set by Run
+}
+
+// message is one line from a worker. One field is set.
+type message struct {
+	Ready bool          `json:"ready,omitempty"` // connected, script loaded, waiting at the gate
+	Op    *history.Op   `json:"op,omitempty"`
+	Done  *load.Summary `json:"done,omitempty"`
+	Fault *fault        `json:"fault,omitempty"` // the job could not begin
+}
+
+// fault carries an error and its class from one process to another.
+type fault struct {
+	Limiter string        `json:"limiter,omitempty"`
+	Class   limiter.Class `json:"class"`
+	Text    string        `json:"text"`
+}
+
+func newFault(err error) *fault {
+	var e *limiter.Error
+	if errors.As(err, &e) {
+		return &fault{Limiter: e.Limiter, Class: e.Class, Text: e.Err.Error()}
+	}
+	return &fault{Class: limiter.ClassOther, Text: err.Error()}
+}
+
+func (f *fault) err() error {
+	return &limiter.Error{Limiter: f.Limiter, Class: f.Class, Err: errors.New(f.Text)}
+}

@@ -1,0 +1,250 @@
+package target_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/model"
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+// Every script is walked beside its model: the same requests at the same µs, on a server whose clock the test sets.
+// All five integers of each reply and the key's TTL must be equal, and each denial is asked again, on a copy of the
+// key, 1 µs before it may pass and when it may. A walk that fails is shrunk to the moves that matter.
+
+const (
+	lives   = 40  // keys that a walk goes through
+	moves   = 500 // requests to each
+	persist = 100 // one move in so many takes the key's TTL away first
+)
+
+var immortal = time.UnixMilli(math.MaxInt64)
+
+// move is one request. Its numbers are absolute, so that other moves can be left out before it.
+type move struct {
+	Step    time.Duration // of the clock, before the request
+	Persist bool          // the key loses its TTL before the request
+	Limit   limiter.Limit
+	Cost    int64
+	ID      string
+}
+
+// walker is one script beside its model.
+type walker struct {
+	*stage
+	entry    target.Entry
+	limiters map[limiter.Limit]limiter.Identified
+	lived    int
+	client   string
+	state    model.State
+	last     limiter.Decision
+}
+
+func newWalker(s *stage, e target.Entry) *walker {
+	return &walker{stage: s, entry: e, limiters: map[limiter.Limit]limiter.Identified{}}
+}
+
+// begin goes on with a fresh key, and the clock where it began.
+func (w *walker) begin() {
+	if w.lived > 0 {
+		w.rdb.Del(w.Context(), w.keyOf(w.entry, w.client), w.keyOf(w.entry, w.again()))
+	}
+	w.lived++
+	w.client = fmt.Sprint("life", w.lived)
+	w.state, w.last = w.entry.Rule.Fresh, limiter.Decision{}
+	w.set(start)
+}
+
+// again is the client under which denials are asked again.
+func (w *walker) again() string { return w.client + "-again" }
+
+// play makes one move and tells how script and model differ.
+func (w *walker) play(m move) error {
+	w.pass(m.Step)
+	key := w.keyOf(w.entry, w.client)
+	if m.Persist {
+		w.rdb.Persist(w.Context(), key)
+		w.state, _ = w.state.Check(w.now, model.Request{Limit: m.Limit})
+		w.state = model.Persist(w.state)
+	}
+	var want limiter.Decision
+	w.state, want = w.state.Check(w.now, model.Request{Limit: m.Limit, Cost: m.Cost, ID: m.ID})
+	got, err := w.ask(w.client, m)
+	if err != nil {
+		return err
+	}
+	if dies := w.expires(key); got != want || !dies.Equal(w.state.Expires()) {
+		return fmt.Errorf("script: %s, dies %s\nmodel:  %s, dies %s", show(got), showTime(dies), show(want), showTime(w.state.Expires()))
+	}
+	w.last = got
+	if got.RetryAfter > 0 && !w.now.Add(got.RetryAfter).After(latest) {
+		return w.askAgain(m, got.RetryAfter)
+	}
+	return nil
+}
+
+func (w *walker) ask(client string, m move) (limiter.Decision, error) {
+	l, ok := w.limiters[m.Limit]
+	if !ok {
+		l = w.open(w.entry, m.Limit).(limiter.Identified)
+		w.limiters[m.Limit] = l
+	}
+	return l.CheckID(w.Context(), client, m.Cost, m.ID)
+}
+
+// askAgain asks a copy of the key 1 µs before the wait is over, and when it is. The copy has no TTL.
+func (w *walker) askAgain(m move, wait time.Duration) error {
+	now, state := w.now, model.Persist(w.state)
+	w.copyKey()
+	defer w.set(now)
+	if w.state.Expires().Before(now.Add(wait)) {
+		defer w.keep()()
+	}
+	for _, early := range []time.Duration{µs, 0} {
+		w.set(now.Add(wait - early))
+		_, want := state.Check(w.now, model.Request{Limit: m.Limit, Cost: m.Cost, ID: m.ID})
+		got, err := w.ask(w.again(), m)
+		switch {
+		case err != nil:
+			return err
+		case got != want:
+			return fmt.Errorf("asked again %v later:\nscript: %s\nmodel:  %s", wait-early, show(got), show(want))
+		case got.Allowed != (early == 0):
+			return fmt.Errorf("told to wait %v, and %v later: %s", wait, wait-early, show(got))
+		}
+	}
+	return nil
+}
+
+// copyKey gives another client what the key holds.
+func (w *walker) copyKey() {
+	held, err := w.rdb.Dump(w.Context(), w.keyOf(w.entry, w.client)).Result()
+	if err == nil {
+		err = w.rdb.RestoreReplace(w.Context(), w.keyOf(w.entry, w.again()), 0, held).Err()
+	}
+	if err != nil {
+		w.Fatalf("copy the key: %v", err)
+	}
+}
+
+// keep takes the key's TTL away, so that the server does not drop it while the clock is ahead, and returns what gives
+// it back. Redis refuses a TTL that ends in the present millisecond, hence the step back.
+func (w *walker) keep() (giveBack func()) {
+	now, key := w.now, w.keyOf(w.entry, w.client)
+	w.rdb.Persist(w.Context(), key)
+	return func() {
+		w.set(now.Add(-time.Millisecond))
+		w.rdb.PExpireAt(w.Context(), key, w.state.Expires())
+	}
+}
+
+// fails plays all moves on a fresh key and returns the first difference.
+func (w *walker) fails(ms []move) error {
+	w.begin()
+	for _, m := range ms {
+		if err := w.play(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shrink leaves out what moves it can while the others still fail.
+func (w *walker) shrink(ms []move) []move {
+	for size := len(ms) / 2; size > 0; size /= 2 {
+		for i := 0; i+size <= len(ms); {
+			fewer := append(append([]move{}, ms[:i]...), ms[i+size:]...)
+			if w.fails(fewer) != nil {
+				ms = fewer
+			} else {
+				i += size
+			}
+		}
+	}
+	return ms
+}
+
+// explain shrinks moves that failed and says what is left of them.
+func (w *walker) explain(ms []move) string {
+	var b strings.Builder
+	ms = w.shrink(ms)
+	err := w.fails(ms)
+	w.begin()
+	for _, m := range ms {
+		told := w.play(m)
+		fmt.Fprintf(&b, "%+v: %s\n", m, show(w.last))
+		if told != nil {
+			break
+		}
+	}
+	fmt.Fprintf(&b, "%v", err)
+	return b.String()
+}
+
+func show(d limiter.Decision) string {
+	return fmt.Sprintf("allowed %v, remaining %d, retry %d, reset %d, at %d", d.Allowed, d.Remaining,
+		d.RetryAfter/µs, d.ResetAfter/µs, d.At.UnixMicro())
+}
+
+func showTime(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return "not, there is no key"
+	case t.Equal(immortal):
+		return "never"
+	}
+	return fmt.Sprintf("after ms %d", t.UnixMilli())
+}
+
+// atomics are the rows of the catalogue that claim to keep their rule.
+func atomics() (rows []target.Entry) {
+	for _, e := range target.Catalogue() {
+		if e.Atomic() {
+			rows = append(rows, e)
+		}
+	}
+	return rows
+}
+
+// TestWalk walks every script at random.
+func TestWalk(t *testing.T) {
+	t.Parallel()
+	for _, e := range atomics() {
+		t.Run(e.Name, func(t *testing.T) {
+			t.Parallel()
+			seed := rand.Uint64()
+			g := &guide{rand.New(rand.NewPCG(seed, 0)), e}
+			w := newWalker(newStage(t), e)
+			allowed, denied := 0, 0
+			for range lives {
+				w.begin()
+				steady := g.IntN(3) == 0
+				l := g.limit()
+				var made []move
+				for n := range moves {
+					if !steady && g.IntN(12) == 0 {
+						l = g.change(l)
+					}
+					m := g.move(w, l, n)
+					made = append(made, m)
+					if err := w.play(m); err != nil {
+						t.Fatalf("seed %d:\n%s", seed, w.explain(made))
+					}
+					if w.last.Allowed {
+						allowed++
+					} else {
+						denied++
+					}
+				}
+			}
+			if least := lives * moves / 10; allowed < least || denied < least {
+				t.Errorf("seed %d: %d allowed and %d denied prove little", seed, allowed, denied)
+			}
+		})
+	}
+}

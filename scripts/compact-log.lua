@@ -1,0 +1,111 @@
+-- compact-log: at most L events in any W µs, exactly, from a bare list of times.
+--
+-- The key is a list with the time of each event, the newest at its head. A request of cost n passes unless the entry at
+-- index L - n is less than W old: one LINDEX decides, and is all that a denial reads beside the head. Redis packs the
+-- list at some 10 bytes an entry, a third and less of what sliding-log's sorted set takes.
+--
+-- How many entries still count is found from the tail: the expired ones are the oldest, usually none or few, and
+-- galloping finds where they end in a handful of reads. An admission adds its entries first, since Redis checks its
+-- memory at the first write of a script, and then takes at most 1,000 expired ones away; the calls after it take the
+-- rest. A denial removes nothing, and writes nothing.
+--
+-- A clock that steps back finds the head ahead of it. The log's own clock then goes on from the head, which carries the
+-- offset between the two as `time:offset`. Spacing stays as it was, and nobody waits longer than one window. This pull
+-- is written even by a request that is denied.
+--
+-- Gives up: ids. It cannot tell that a request was sent before, so that one sent twice is counted twice; for distinct
+-- requests it decides exactly as sliding-log does. Deep in a list of very many entries LINDEX walks O(L / 700) nodes.
+--
+-- KEYS[1]; ARGV: limit window_us burst cost id now_us. Burst and id are checked and not used. Cost 0 peeks: it writes
+-- nothing. now_us 0 takes the server's clock. Replies: allowed, remaining, retry_us (-1: never), reset_us, now_us.
+--
+-- Rights: +evalsha +script|load +time +lindex +llen +lpush +lset +ltrim +pexpire
+
+local function whole(i, low, high)
+  local text = ARGV[i]
+  if not text or not string.find(text, '^%d+$') then return false end
+  local value = text + 0
+  return value >= low and value <= high and value
+end
+local L, W, B = whole(1, 0, 1e9), whole(2, 1000, 31622400000000), whole(3, 0, 1e9)
+local n, id, t = whole(4, 0, 9007199254740991), ARGV[5], whole(6, 0, 4503599627370496)
+local bad = #KEYS ~= 1 and 'key: exactly one' or #ARGV ~= 6 and 'arguments: limit window_us burst cost id now_us'
+  or not L and 'limit: 0 to 1000000000' or not W and 'window: 1000 to 31622400000000 us'
+  or not B and 'burst: 0 to 1000000000' or not n and 'cost: 0 to 9007199254740991'
+  or not t and 'now: 0 to 4503599627370496 us' or #id > 256 and 'id: at most 256 bytes'
+if bad then return redis.error_reply('INVALID ' .. bad) end
+
+if n > 1000 and n <= L then return redis.error_reply('INVALID cost: at most 1000 where it fits the limit') end
+
+if t == 0 then
+  local now = redis.call('TIME')
+  t = now[1] * 1000000 + now[2]
+end
+if L == 0 then
+  if n == 0 then return {1, 0, 0, 0, t} end
+  return {0, 0, -1, 0, t}
+end
+
+local call, key = redis.call, KEYS[1]
+local head = call('LINDEX', key, '0')
+local newest, offset, marked = -1, 0, false
+if head then
+  local at, skew = string.match(head, '^(%d+):?(%d*)$')
+  newest = at + 0
+  if skew ~= '' then offset, marked = skew + 0, true end
+end
+local time, pull = t + offset, false
+if newest > time then time, offset, pull = newest, newest - t, true end
+local expired = time - W
+local stamp = string.format('%.0f', time)
+
+-- How many of the oldest entries have expired, of a list whose head has not.
+local function dead(length)
+  local low, step = 0, 1
+  while low + step < length and call('LINDEX', key, string.format('%.0f', -low - step)) + 0 <= expired do
+    low, step = low + step, 2 * step
+  end
+  local high = math.min(low + step, length)
+  while low + 1 < high do
+    local mid = math.floor((low + high) / 2)
+    if call('LINDEX', key, string.format('%.0f', -mid)) + 0 <= expired then low = mid else high = mid end
+  end
+  return low
+end
+
+local allowed, retry, write, deciding = 1, 0, false, nil
+if n > L then
+  allowed, retry, write = 0, -1, pull
+elseif n == L and n > 0 then
+  deciding = head and newest
+elseif n > 0 then
+  deciding = call('LINDEX', key, string.format('%.0f', L - n))
+end
+if deciding and deciding + 0 > expired then
+  allowed, retry, write = 0, deciding + W - time, pull
+end
+
+local count = 0
+if allowed == 1 and n > 0 then
+  local entries = {}
+  for i = 1, n do entries[i] = stamp end
+  if offset > 0 then entries[n] = string.format('%.0f:%.0f', time, offset) end
+  local length = call('LPUSH', key, unpack(entries))
+  if marked then call('LSET', key, string.format('%.0f', n), string.format('%.0f', newest)) end
+  local gone = dead(length)
+  if gone > 0 then call('LTRIM', key, '0', string.format('%.0f', -1 - math.min(gone, 1000))) end
+  count, newest, write = length - gone, time, true
+else
+  if write then call('LSET', key, '0', string.format('%.0f:%.0f', time, offset)) end
+  if newest > expired and allowed == 0 and n == 1 then
+    count = L
+  elseif head and newest > expired then
+    local length = call('LLEN', key)
+    count = length - dead(length)
+  end
+end
+
+local reset = 0
+if count > 0 then reset = newest + W - time end
+if write then call('PEXPIRE', key, string.format('%.0f', math.ceil(reset / 1000))) end
+return {allowed, math.max(0, L - count), retry, reset, t}
