@@ -46,6 +46,7 @@ local function muldiv(a, b, c)
     local q = floor(p / c)
     return q, p - q * c
   end
+  if not (b < 2^53 and c < 2^46) then error('the key holds a number that no limiter writes') end
   local base, digits = floor(2^52 / c), {}
   local rest = a % c
   local whole, q, r = (a - rest) / c * b, 0, 0

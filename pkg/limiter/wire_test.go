@@ -147,7 +147,7 @@ func TestDeadlineEndsTheWait(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	e := failure(t, second(made(t, rdb, "gcra", perYear(100)).Check(ctx, "c", 10)))
-	if e.Class != limiter.ClassNoAnswer || !e.Unknown {
+	if e.Class != limiter.ClassNoAnswer || !e.Unknown { // and it came: nothing else ends an hour of waiting
 		t.Errorf("got %v", e)
 	}
 	if left := remaining(t, l); left != 89 {

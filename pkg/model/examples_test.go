@@ -54,6 +54,8 @@ const counterExamples = `
 	19 4/10/0 5 e : 0 3 -1  1
 	35 4/10/0 4 e : 1 0  0 15    two windows on
 	35 3/10/0 1 f : 0 0 10 15    a lower limit
+	29 3/10/0 1 f : 0 0  5 11    which caps what the clock's next step back moves
+	29 4/10/0 0 f : 1 1  0 11
 `
 
 const windowExamples = `
@@ -68,6 +70,9 @@ const windowExamples = `
 	 8 3/4/0  1 d : 1 2  0  4
 	10 3/4/0  0 e : 1 2  0  2
 	12 3/4/0  0 e : 1 3  0  0
+	20 3/10/0 3 f : 1 0  0 10
+	15 2/10/0 1 g : 0 0  5  5    a lower limit caps what a step back moves
+	15 3/10/0 0 g : 1 1  0  5
 `
 
 const bucketExamples = `
@@ -90,6 +95,7 @@ const gcraExamples = bucketExamples + `
 	 6 6/10/5 0 d : 1 0  0  9    a higher limit: time counts, one new refill at most
 	 6 6/10/5 1 d : 0 0  2  9    and a denial writes that cap
 	 6 3/10/5 0 d : 1 2  0  9    8 + 2/6 µs to wait are 8 + 1/3
+	 6 2/10/5 0 d : 1 3  0  9    and 8 + 1/2, rounded up
 `
 
 func TestExamples(t *testing.T) {

@@ -12,7 +12,7 @@ type slidingLog struct{ log }
 
 func (s slidingLog) step(t int64, r Request) (slidingLog, bool, answer) {
 	g, now, pulled := s.clock(t)
-	if r.Cost > 0 && g.seen(r.ID, now-window(r.Limit)) {
+	if g.seen(r.ID, now-window(r.Limit)) {
 		a := g.decide(now, Request{Limit: r.Limit})
 		a.allowed = true
 		return slidingLog{g}, pulled, a

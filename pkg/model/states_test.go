@@ -136,6 +136,20 @@ func TestPersistedKey(t *testing.T) {
 	})
 }
 
+// TestSeenIDWritesNothing answers an id that was counted again, and leaves the key as it was, TTL included.
+func TestSeenIDWritesNothing(t *testing.T) {
+	t.Parallel()
+	r := model.Request{Limit: limiter.Limit{Events: 3, Window: 1500 * µs}, Cost: 2, ID: "a"}
+	s, _ := model.SlidingLog().Fresh.Check(at(epoch+700), r)
+	for _, cost := range []int64{1, 2, 3, 4} {
+		r.Cost = cost
+		next, d := s.Check(at(epoch+1100), r)
+		if !d.Allowed || d.Remaining != 1 || d.ResetAfter != 1100*µs || next != s {
+			t.Errorf("cost %d: %+v, %v", cost, d, next)
+		}
+	}
+}
+
 // TestTrimmingInSlices holds more expired entries than one admission trims. A window that grows counts those left.
 func TestTrimmingInSlices(t *testing.T) {
 	t.Parallel()

@@ -17,10 +17,8 @@ type search struct {
 	previous time.Time   // of the last decision
 	lost     []timed     // not yet put in, by call
 	without  model.State // with every lost call left out; nil while nothing was guessed
+	gaveUp   bool        // more decisions bore one microsecond than could be ordered
 }
-
-// triesPerTie bounds the orders tried of decisions in one microsecond.
-const triesPerTie = 10_000
 
 // replay returns the first decision that the model does not make, nil if there is none, and whether a lost call may
 // explain it.
@@ -39,7 +37,7 @@ func replay(decided, lost []timed, fresh model.State) (first *Difference, excuse
 			continue
 		}
 		if len(lost) == 0 {
-			return first, false
+			return first, s.gaveUp
 		}
 		s.guess(group)
 	}
@@ -57,7 +55,7 @@ func tie(decided []timed) int {
 
 // follow steps the state through decisions of one microsecond, with lost calls before them if it must.
 func (s *search) follow(group []timed) *Difference {
-	next, difference := anyOrder(s.state, group)
+	next, difference := s.anyOrder(group)
 	if difference == nil {
 		s.state, s.previous = next, group[0].Decision.At
 		return nil
@@ -115,30 +113,35 @@ func (s *search) take(group []timed) {
 }
 
 // anyOrder steps the model through a group in some order that agrees with real time and with every decision.
-func anyOrder(state model.State, group []timed) (model.State, *Difference) {
-	next, got := state.Check(group[0].Decision.At, group[0].Request)
+func (s *search) anyOrder(group []timed) (model.State, *Difference) {
+	next, got := s.state.Check(group[0].Decision.At, group[0].Request)
 	if len(group) == 1 && same(got, group[0].Decision) {
 		return next, nil
 	}
 	if len(group) > 1 {
-		tries := triesPerTie
-		if next, ok := permute(state, group, &tries); ok {
+		tries := 1_000 + len(group)*len(group) // enough for any number of equal requests
+		if next, ok := permute(s.state, group, &tries); ok {
 			return next, nil
 		}
+		s.gaveUp = s.gaveUp || tries < 0
 	}
-	return state, &Difference{Op: *group[0].Op, Want: got}
+	return nil, &Difference{Op: *group[0].Op, Want: got}
 }
 
 func permute(state model.State, group []timed, tries *int) (model.State, bool) {
 	if len(group) == 0 {
 		return state, true
 	}
+	firstReturn := group[0].Return
+	for _, t := range group {
+		firstReturn = min(firstReturn, t.Return)
+	}
 	for i, t := range group {
+		if t.Call > firstReturn {
+			continue // another had returned by then
+		}
 		if *tries--; *tries < 0 {
 			return nil, false
-		}
-		if !mayBeFirst(t, group) {
-			continue
 		}
 		next, got := state.Check(t.Decision.At, t.Request)
 		if !same(got, t.Decision) {
@@ -149,16 +152,6 @@ func permute(state model.State, group []timed, tries *int) (model.State, bool) {
 		}
 	}
 	return nil, false
-}
-
-// mayBeFirst tells whether no other of the group returned before t was called.
-func mayBeFirst(t timed, group []timed) bool {
-	for _, other := range group {
-		if other.Return < t.Call {
-			return false
-		}
-	}
-	return true
 }
 
 // instants are the times at which a lost call may have been decided so that the group's replies follow: just before

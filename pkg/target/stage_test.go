@@ -28,7 +28,7 @@ type stage struct {
 func newStage(t testing.TB) *stage {
 	t.Helper()
 	server := redisdtest.Start(t, redisd.Options{Clock: true})
-	rdb, err := target.Conn{Socket: server.Socket(), Timeout: time.Minute}.Open(1)
+	rdb, err := target.Conn{Socket: server.Socket(), Timeout: 20 * time.Second}.Open(1)
 	if err != nil {
 		t.Fatal(err)
 	}
