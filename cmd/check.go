@@ -64,7 +64,7 @@ func newCheck(e *env, conn *connFlags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		where, err := conn.service(e, c.Flags())
+		where, err := conn.service(c.Context(), e, c.Flags())
 		if err != nil {
 			return err
 		}
@@ -100,11 +100,11 @@ func findLimiter(e *env, name string) (target.Entry, error) {
 
 // run asks count times and shows each answer when it comes.
 func (p checkPlan) run(ctx context.Context, e *env, where target.Conn, view *checkView) error {
-	rdb, err := where.Open(1)
+	rdb, closed, err := open(ctx, where)
 	if err != nil {
-		return usage(err)
+		return err
 	}
-	defer rdb.Close()
+	defer closed()
 	denied, err := p.ask(ctx, rdb, view)
 	if err = errors.Join(err, view.end()); err != nil {
 		return atServer(where, err)
@@ -158,14 +158,6 @@ func (p checkPlan) capacity() int64 {
 	}
 	_, d := p.entry.Rule.Fresh.Check(time.Unix(0, 0), model.Request{Limit: p.limit})
 	return d.Remaining
-}
-
-// atServer says where an error of Redis came from.
-func atServer(where target.Conn, err error) error {
-	if class(err) == "" {
-		return err
-	}
-	return redisError{where.String(), err}
 }
 
 // checkView shows decisions one by one.

@@ -1,14 +1,14 @@
 package cmd
 
 import (
-	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -51,20 +51,20 @@ func (f *connFlags) register(root *cobra.Command, flags *pflag.FlagSet) {
 }
 
 // service is the server of a command that serves a person's own Redis: flag, RLCTL_URL, REDIS_URL, 127.0.0.1:6379.
-func (f *connFlags) service(e *env, flags *pflag.FlagSet) (target.Conn, error) {
-	conn, _, err := f.read(e, flags, "RLCTL_URL", "REDIS_URL")
+func (f *connFlags) service(ctx context.Context, e *env, flags *pflag.FlagSet) (target.Conn, error) {
+	conn, _, err := f.read(ctx, e, flags, "RLCTL_URL", "REDIS_URL")
 	return conn, err
 }
 
 // named is the server of an experiment: flag, RLCTL_URL. Where neither names one, given is false and the experiment
 // starts its own.
-func (f *connFlags) named(e *env, flags *pflag.FlagSet) (conn target.Conn, given bool, err error) {
-	return f.read(e, flags, "RLCTL_URL")
+func (f *connFlags) named(ctx context.Context, e *env, flags *pflag.FlagSet) (conn target.Conn, given bool, err error) {
+	return f.read(ctx, e, flags, "RLCTL_URL")
 }
 
 // read takes the place from the flags, else from the first variable that is set, and then what other flags change.
 // A place from a flag leaves the variables out altogether, so that no password goes to a server it was not meant for.
-func (f *connFlags) read(e *env, flags *pflag.FlagSet, variables ...string) (target.Conn, bool, error) {
+func (f *connFlags) read(ctx context.Context, e *env, flags *pflag.FlagSet, variables ...string) (target.Conn, bool, error) {
 	conn, given := target.Conn{}, false
 	for _, name := range []string{"url", "host", "port", "socket"} {
 		given = given || flags.Changed(name)
@@ -76,7 +76,7 @@ func (f *connFlags) read(e *env, flags *pflag.FlagSet, variables ...string) (tar
 		conn, given, err = fromEnvironment(e, variables)
 	}
 	if err == nil {
-		err = f.override(e, flags, &conn)
+		err = f.override(ctx, e, flags, &conn)
 	}
 	if err == nil {
 		err = conn.Validate()
@@ -115,7 +115,7 @@ func fromEnvironment(e *env, variables []string) (target.Conn, bool, error) {
 }
 
 // override lets each flag that was given replace one part, and finds the password.
-func (f *connFlags) override(e *env, flags *pflag.FlagSet, conn *target.Conn) error {
+func (f *connFlags) override(ctx context.Context, e *env, flags *pflag.FlagSet, conn *target.Conn) error {
 	for name, set := range map[string]func(){
 		"host":            func() { conn.Host = f.Host },
 		"port":            func() { conn.Port = f.Port },
@@ -139,11 +139,11 @@ func (f *connFlags) override(e *env, flags *pflag.FlagSet, conn *target.Conn) er
 		return &target.ConnError{Flag: "--port", Problem: "want 1 to 65535"}
 	}
 	conn.Timeout = time.Duration(f.timeout)
-	return f.password(e, flags, conn)
+	return f.password(ctx, e, flags, conn)
 }
 
 // password is that of --pass or --pass-file, else the URL's, else REDISCLI_AUTH's.
-func (f *connFlags) password(e *env, flags *pflag.FlagSet, conn *target.Conn) (err error) {
+func (f *connFlags) password(ctx context.Context, e *env, flags *pflag.FlagSet, conn *target.Conn) (err error) {
 	switch {
 	case flags.Changed("pass") && flags.Changed("pass-file"):
 		return usagef("--pass-file: --pass gives a password already")
@@ -151,7 +151,7 @@ func (f *connFlags) password(e *env, flags *pflag.FlagSet, conn *target.Conn) (e
 		e.warnPassword("--pass")
 		conn.Password = f.Password
 	case flags.Changed("pass-file"):
-		conn.Password, err = readPassword(f.passFile, e.stdin)
+		conn.Password, err = readPassword(ctx, f.passFile, e.stdin)
 	case conn.Password == "":
 		conn.Password = e.getenv("REDISCLI_AUTH")
 	}
@@ -159,7 +159,7 @@ func (f *connFlags) password(e *env, flags *pflag.FlagSet, conn *target.Conn) (e
 }
 
 // readPassword reads the first line of a file, or of stdin for "-".
-func readPassword(name string, stdin io.Reader) (string, error) {
+func readPassword(ctx context.Context, name string, stdin io.Reader) (string, error) {
 	from := stdin
 	if name != "-" {
 		file, err := os.Open(name)
@@ -169,19 +169,38 @@ func readPassword(name string, stdin io.Reader) (string, error) {
 		defer file.Close()
 		from = file
 	}
-	line, err := bufio.NewReader(from).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
+	line, err := readLine(ctx, from)
+	if err != nil {
 		return "", usagef("--pass-file: cannot read %s (%s)", name, bare(err))
 	}
-	password := strings.TrimRight(line, "\r\n")
-	if password == "" {
+	if line == "" {
 		return "", usagef("--pass-file: the first line of %s is empty", name)
 	}
-	return password, nil
+	return line, nil
 }
 
 func (e *env) warnPassword(flag string) {
 	e.note("warning: ps shows the password in %s; safer: --pass-file FILE, or REDISCLI_AUTH", flag)
+}
+
+// open opens the one connection of a command. The end of ctx closes it, which ends a wait for an answer too.
+func open(ctx context.Context, where target.Conn) (rdb redis.UniversalClient, closed func(), err error) {
+	if rdb, err = where.Open(1); err != nil {
+		return nil, nil, usage(err)
+	}
+	stop := context.AfterFunc(ctx, func() { rdb.Close() })
+	return rdb, func() {
+		stop()
+		rdb.Close()
+	}, nil
+}
+
+// atServer says where an error of Redis came from.
+func atServer(where target.Conn, err error) error {
+	if class(err) == "" {
+		return err
+	}
+	return redisError{where.String(), err}
 }
 
 // usage makes a usageError of an error about the flags, unless it is one.

@@ -148,5 +148,5 @@ func distance(a, b string) int {
 
 // redacted hides the password of a URL that was typed where it does not belong.
 func redacted(word string) string {
-	return regexp.MustCompile(`//[^/@]*@`).ReplaceAllString(word, "//***@")
+	return regexp.MustCompile(`//.*@`).ReplaceAllString(word, "//***@")
 }

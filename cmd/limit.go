@@ -141,7 +141,7 @@ func (d *duration) Set(text string) error {
 // parseDuration reads Go's durations with days before them: 1m30s, 2d, 1d12h.
 func parseDuration(text string) (time.Duration, error) {
 	days, rest := int64(0), text
-	if m := regexp.MustCompile(`^([0-9]+)d(.*)$`).FindStringSubmatch(text); m != nil {
+	if m := regexp.MustCompile(`^([0-9]+)d([^+-].*)?$`).FindStringSubmatch(text); m != nil {
 		n, err := strconv.ParseInt(m[1], 10, 64)
 		if err != nil || n > math.MaxInt64/int64(24*time.Hour)/2 {
 			return 0, errors.New("too long")

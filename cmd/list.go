@@ -40,8 +40,8 @@ func newList(e *env) *cobra.Command {
 func listing(catalogue []target.Entry) report.Document {
 	result := listResult{Schema: "rlctl.list/v1", Results: []listRecord{}}
 	d := report.Document{Table: report.Table{Columns: []report.Column{
-		{Title: "LIMITER"}, {Title: "KIND"}, {Title: "RULE, OR FLAW", Wrap: 20}, {Title: "BROKEN BY"},
-		{Title: "WORST", Wrap: 10}, {Title: "STATE", Wrap: 16, Wide: true}, {Title: "SCRIPT", Wide: true},
+		{Title: "LIMITER"}, {Title: "KIND", Wide: true}, {Title: "RULE, OR FLAW", Wrap: 30}, {Title: "BROKEN BY"},
+		{Title: "WORST", Wrap: 15}, {Title: "STATE", Wrap: 20, Wide: true}, {Title: "SCRIPT", Wide: true},
 	}}}
 	for _, entry := range catalogue {
 		r := newListRecord(entry)
@@ -50,7 +50,7 @@ func listing(catalogue []target.Entry) report.Document {
 		d.Table.Add(listRow(entry, r)...)
 	}
 	d.Data = result
-	d.Foot = []report.Line{report.Text("next: rlctl check client-1 --limiter NAME")}
+	d.Foot = []report.Line{report.Text("next: rlctl check client-1 --limiter NAME    every field: rlctl list --format json")}
 	return d
 }
 

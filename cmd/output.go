@@ -3,6 +3,7 @@ package cmd
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -113,28 +114,47 @@ func (e *env) progress() *report.Progress {
 	return report.NewProgress(e.stderr, e.err.Width)
 }
 
-// confirm asks before an act that touches others. --yes answers; without a terminal to ask on it is a usage error.
-func (e *env) confirm(ctx context.Context, yes bool, warning string) error {
+// confirm says what an act does to others, and asks. --yes answers; without a terminal to ask on it is a usage error.
+func (e *env) confirm(ctx context.Context, yes bool, warning ...string) error {
 	if yes {
 		return nil
 	}
 	if columns(e.stdin) == 0 || columns(e.stderr) == 0 {
-		return usageError{fmt.Errorf("%s", warning), "there is no terminal to ask on; if you mean it: --yes"}
+		return usageError{errors.New("--yes is needed where there is no terminal to ask on"), strings.Join(warning, "; ")}
 	}
-	fmt.Fprintf(e.stderr, "%s\ntype yes to go on: ", report.Escape(warning))
-	answer := make(chan string, 1)
+	for _, line := range warning {
+		e.note("%s", line)
+	}
+	fmt.Fprint(e.stderr, "type yes to go on: ")
+	word, err := readLine(ctx, e.stdin)
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(word) != "yes" {
+		e.note("not done")
+		return errBroken
+	}
+	return nil
+}
+
+// readLine reads one line without its end. It does not wait longer than ctx lasts.
+func readLine(ctx context.Context, from io.Reader) (string, error) {
+	type answer struct {
+		line string
+		err  error
+	}
+	got := make(chan answer, 1)
 	go func() {
-		line, _ := bufio.NewReader(e.stdin).ReadString('\n')
-		answer <- strings.TrimSpace(line)
+		line, err := bufio.NewReader(from).ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		got <- answer{strings.TrimRight(line, "\r\n"), err}
 	}()
 	select {
 	case <-ctx.Done():
-		return context.Cause(ctx)
-	case word := <-answer:
-		if word == "yes" {
-			return nil
-		}
-		e.note("not done")
-		return errBroken
+		return "", context.Cause(ctx)
+	case a := <-got:
+		return a.line, a.err
 	}
 }

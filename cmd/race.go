@@ -48,7 +48,7 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 			return err
 		}
 		var given bool
-		if p.Conn, given, err = conn.named(e, flags); err != nil {
+		if p.Conn, given, err = conn.named(c.Context(), e, flags); err != nil {
 			return err
 		}
 		p.Private = !given

@@ -20,16 +20,9 @@ import (
 	"github.com/rlctl/rlctl/pkg/redisd/redisdtest"
 )
 
-// rlctl makes the command that runs this test binary as rlctl.
-func rlctl(t *testing.T, args ...string) (c *exec.Cmd, stdout, stderr *bytes.Buffer) {
-	t.Helper()
-	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
-	c = exec.Command(path, args...)
-	c.Args[0] = "rlctl"
+// withOutput is rlctl with its outputs kept and a temporary folder of its own.
+func withOutput(t *testing.T, args ...string) (c *exec.Cmd, stdout, stderr *bytes.Buffer) {
+	c, stdout, stderr = rlctl(t, args...), &bytes.Buffer{}, &bytes.Buffer{}
 	c.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 	c.Stdout, c.Stderr = stdout, stderr
 	return c, stdout, stderr
@@ -56,6 +49,9 @@ type raceJSON struct {
 
 func parseRace(t *testing.T, out []byte) (r raceJSON) {
 	t.Helper()
+	for _, fault := range validate(t, string(out)) {
+		t.Errorf("%v in %s", fault, out)
+	}
 	if err := json.Unmarshal(out, &r); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
@@ -79,11 +75,10 @@ func underWay(t *testing.T, args ...string) (c *exec.Cmd, stdout, stderr *bytes.
 	rdb = redis.NewClient(&redis.Options{Network: "unix", Addr: s.Socket()})
 	t.Cleanup(func() { rdb.Close() })
 	args = append([]string{"race", "gcra", "-s", s.Socket(), "--procs", "3", "--attempts", "1000000", "--seed", "abc", "--format", "json"}, args...)
-	c, stdout, stderr = rlctl(t, args...)
+	c, stdout, stderr = withOutput(t, args...)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Process.Kill() })
 	until(t, "the first decision", func() bool { return rdb.Exists(t.Context(), "ratelimit:{rlctl-abc-1}:gcra").Val() == 1 })
 	return c, stdout, stderr, rdb
 }
@@ -125,7 +120,7 @@ func TestARacesDeadWorkerIsReported(t *testing.T) {
 
 // TestAKilledParentLeavesNothing kills a race in the middle, as an out-of-memory killer would.
 func TestAKilledParentLeavesNothing(t *testing.T) {
-	c, _, _ := rlctl(t, "race", "gcra", "--procs", "5", "--attempts", "1000000")
+	c, _, _ := withOutput(t, "race", "gcra", "--procs", "5", "--attempts", "1000000")
 	tmp := strings.TrimPrefix(c.Env[len(c.Env)-1], "TMPDIR=")
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -157,7 +152,7 @@ func TestAKilledParentLeavesNothing(t *testing.T) {
 func TestTwoRacesAtOnce(t *testing.T) {
 	var commands [2]*exec.Cmd
 	for i := range commands {
-		c, stdout, stderr := rlctl(t, "race", "gcra", "--procs", "2", "--limit", "10", "--format", "json")
+		c, stdout, stderr := withOutput(t, "race", "gcra", "--procs", "2", "--limit", "10", "--format", "json")
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}

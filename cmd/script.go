@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
@@ -42,23 +41,23 @@ func newScript(e *env, conn *connFlags) *cobra.Command {
 		},
 	}
 	c.AddCommand(
-		newScriptRun(e, conn, scriptLoad, "load", "Load every script and say its SHA1 (on a cluster: into every master)"),
+		newScriptRun(e, conn, scriptLoad, "load", "Load every script and say its SHA1 (on a cluster: into every node)"),
 		newScriptFlush(e, conn),
-		newScriptRun(e, conn, scriptList, "list", "List the scripts, and whether the server has them"),
+		newScriptRun(e, conn, present, "list", "List the scripts, and whether the server has them"),
 		newScriptShow(e),
-		newScriptRun(e, conn, scriptVerify, "verify", "Compare what every node has; exit 1 when something is missing"),
+		newScriptRun(e, conn, present, "verify", "Compare what every node has; exit 1 when something is missing"),
 	)
 	return c
 }
 
-// scriptAct does the work of one script command on an open connection.
-type scriptAct func(ctx context.Context, rdb redis.UniversalClient) ([]scriptRecord, error)
+// scriptAct does the work of one script command on every node.
+type scriptAct func(ctx context.Context, nodes []target.Node) ([]scriptRecord, error)
 
 func newScriptRun(e *env, conn *connFlags, act scriptAct, name, short string) *cobra.Command {
 	c := &cobra.Command{Use: name, Short: short, Args: arguments(), Annotations: online()}
 	format := formatFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		where, err := conn.service(e, c.Flags())
+		where, err := conn.service(c.Context(), e, c.Flags())
 		if err != nil {
 			return err
 		}
@@ -69,12 +68,16 @@ func newScriptRun(e *env, conn *connFlags, act scriptAct, name, short string) *c
 
 // runScript does what the command names and shows it. Only verify takes a missing script for a failure.
 func runScript(ctx context.Context, e *env, where target.Conn, act scriptAct, name string, format *choice) error {
-	rdb, err := where.Open(1)
+	rdb, closed, err := open(ctx, where)
 	if err != nil {
-		return usage(err)
+		return err
 	}
-	defer rdb.Close()
-	records, err := act(ctx, rdb)
+	defer closed()
+	nodes, err := target.Nodes(ctx, rdb)
+	var records []scriptRecord
+	if err == nil {
+		records, err = act(ctx, nodes)
+	}
 	if err != nil {
 		return atServer(where, limiter.Classify("script "+name, err, false))
 	}
@@ -88,11 +91,7 @@ func runScript(ctx context.Context, e *env, where target.Conn, act scriptAct, na
 	return nil
 }
 
-func scriptLoad(ctx context.Context, rdb redis.UniversalClient) ([]scriptRecord, error) {
-	nodes, err := target.Masters(ctx, rdb)
-	if err != nil {
-		return nil, err
-	}
+func scriptLoad(ctx context.Context, nodes []target.Node) ([]scriptRecord, error) {
 	var records []scriptRecord
 	for _, node := range nodes {
 		for _, name := range scripts.Names() {
@@ -105,22 +104,6 @@ func scriptLoad(ctx context.Context, rdb redis.UniversalClient) ([]scriptRecord,
 		}
 	}
 	return records, nil
-}
-
-func scriptList(ctx context.Context, rdb redis.UniversalClient) ([]scriptRecord, error) {
-	nodes, err := target.Masters(ctx, rdb)
-	if err != nil {
-		return nil, err
-	}
-	return present(ctx, nodes)
-}
-
-func scriptVerify(ctx context.Context, rdb redis.UniversalClient) ([]scriptRecord, error) {
-	nodes, err := target.Nodes(ctx, rdb)
-	if err != nil {
-		return nil, err
-	}
-	return present(ctx, nodes)
 }
 
 // present asks each node which of the scripts it has.
@@ -158,9 +141,9 @@ func embedded(node string) []scriptRecord {
 func scriptDocument(action, redis string, records []scriptRecord) (d report.Document, complete bool) {
 	missing := int64(0)
 	several := slices.ContainsFunc(records, func(r scriptRecord) bool { return r.Node != records[0].Node })
-	d.Table.Columns = []report.Column{{Title: "SCRIPT"}, {Title: "SHA1"}, {Title: "HAS"}}
+	d.Table.Columns = []report.Column{{Title: "SCRIPT"}, {Title: "SHA1"}, {Title: "ON SERVER"}}
 	if several {
-		d.Table.Columns = append(d.Table.Columns, report.Column{Title: "NODE"})
+		d.Table.Columns = []report.Column{{Title: "SCRIPT"}, {Title: "SHA1"}, {Title: "HAS"}, {Title: "NODE"}}
 	}
 	for _, r := range records {
 		d.Records = append(d.Records, r)
@@ -195,13 +178,14 @@ func newScriptFlush(e *env, conn *connFlags) *cobra.Command {
 	c.Flags().BoolVar(&yes, "yes", false, "do it without asking")
 	format := formatFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		where, err := conn.service(e, c.Flags())
+		where, err := conn.service(c.Context(), e, c.Flags())
 		if err != nil {
 			return err
 		}
-		warning := fmt.Sprintf("SCRIPT FLUSH empties the script cache of redis at %s for every program that uses it, "+
-			"not for rlctl alone: their next EVALSHA gets NOSCRIPT, and those that cannot load again fail", where)
-		if err := e.confirm(c.Context(), yes, warning); err != nil {
+		err = e.confirm(c.Context(), yes,
+			fmt.Sprintf("script flush empties the script cache of redis at %s for every program that uses it", where),
+			"those that do not load their scripts again fail with NOSCRIPT")
+		if err != nil {
 			return err
 		}
 		return runScript(c.Context(), e, where, scriptFlush, "flush", format)
@@ -209,11 +193,7 @@ func newScriptFlush(e *env, conn *connFlags) *cobra.Command {
 	return c
 }
 
-func scriptFlush(ctx context.Context, rdb redis.UniversalClient) ([]scriptRecord, error) {
-	nodes, err := target.Masters(ctx, rdb)
-	if err != nil {
-		return nil, err
-	}
+func scriptFlush(ctx context.Context, nodes []target.Node) ([]scriptRecord, error) {
 	for _, node := range nodes {
 		if err := node.ScriptFlush(ctx).Err(); err != nil {
 			return nil, err

@@ -22,12 +22,14 @@ import (
 // TestMain makes the test binary rlctl when it is called by that name, so that the scripts run the real command as
 // real processes.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"rlctl": func() {
-		ctx, stop := cmd.WithSignals(context.Background())
-		code := cmd.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-		stop()
-		os.Exit(code)
-	}})
+	testscript.Main(m, map[string]func(){"rlctl": main, "stubborn": stubborn})
+}
+
+// main is that of the program.
+func main() {
+	ctx, stop := cmd.WithSignals(context.Background())
+	defer stop()
+	os.Exit(cmd.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 var update = flag.Bool("update", false, "rewrite what the scripts compare with")

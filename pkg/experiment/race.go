@@ -54,9 +54,9 @@ func (p Race) Validate(catalogue []target.Entry) error {
 		return usage("--attempts", "want 1 or more, got %d", p.Attempts)
 	case p.Cost < 1:
 		return usage("--cost", "want 1 or more in a race, got %d", p.Cost)
-	case p.attempts() > maxCalls/int64(p.Procs*p.Clients):
+	case p.attempts() > maxCalls/p.callers():
 		return usage("--attempts", "%d for each of %d clients are more than the %d calls a round can keep", p.attempts(),
-			p.Procs*p.Clients, maxCalls)
+			p.callers(), maxCalls)
 	}
 	for _, e := range rows {
 		if e.BrokenBy == target.Crash && !p.Private && !p.Yes {
@@ -90,9 +90,11 @@ func (p Race) attempts() int64 {
 	if p.Attempts > 0 {
 		return p.Attempts
 	}
-	callers := int64(p.Procs * p.Clients)
-	return max(1, 2*p.Limit.Events, (20*p.Limit.Events+callers-1)/callers)
+	return max(1, 2*p.Limit.Events, (20*p.Limit.Events+p.callers()-1)/p.callers())
 }
+
+func (p Race) callers() int64       { return int64(p.Procs) * int64(p.Clients) }
+func (p Race) callsPerRound() int64 { return p.callers() * p.attempts() }
 
 // Run runs the race. An interrupted race returns what there is, marked partial, beside the interrupt as error.
 func (p Race) Run(ctx context.Context, env Env) (*RaceResult, error) {
@@ -110,7 +112,8 @@ func (p Race) Run(ctx context.Context, env Env) (*RaceResult, error) {
 	if p.Seed == 0 {
 		p.Seed = rand.Uint64()
 	}
-	r := race{Race: p, env: env, srv: srv, total: int64(len(rows) * p.Rounds)}
+	r := race{Race: p, env: env, srv: srv}
+	r.total.Store(int64(len(rows)*p.Rounds) * p.callsPerRound())
 	defer r.disband()
 	start := time.Now()
 	result := p.result(srv)

@@ -52,19 +52,23 @@ func (r *RaceResult) answer() report.Line {
 		}
 	}
 	var line report.Line
+	say := func(tone report.Tone, format string, args ...any) {
+		if len(line) > 0 {
+			line = append(line, report.Plain("   "))
+		}
+		line = append(line, report.Cell{Text: fmt.Sprintf(format, args...), Tone: tone})
+	}
 	if racy > 0 {
-		line = append(line, report.Cell{Text: fmt.Sprintf("%d of %s went over the limit   ", caught,
-			report.Count(racy, "racy limiter", "racy limiters")), Tone: tone(caught == racy)})
+		say(tone(caught == racy), "%d of %s went over the limit", caught, report.Count(racy, "racy limiter", "racy limiters"))
 	}
 	if atomic > 0 {
-		line = append(line, report.Cell{Text: fmt.Sprintf("%d of %s held   ", held,
-			report.Count(atomic, "atomic limiter", "atomic limiters")), Tone: tone(held == atomic)})
+		say(tone(held == atomic), "%d of %s held", held, report.Count(atomic, "atomic limiter", "atomic limiters"))
 	}
 	if surprises > 0 {
-		line = append(line, report.Cell{Text: fmt.Sprintf("%d not as expected", surprises), Tone: report.Bad})
+		say(report.Bad, "%d not as expected", surprises)
 	}
 	if r.Partial {
-		line = append(line, report.Cell{Text: "partial: interrupted", Tone: report.Warn})
+		say(report.Warn, "partial: interrupted")
 	}
 	return line
 }
@@ -145,18 +149,22 @@ func difference(n int64) report.Cell { return report.Plain(report.Signed(n)) }
 func (row RaceRow) verdict() report.Cell {
 	reason := row.reason()
 	switch {
-	case row.Expected && row.Verdict == replay.Broken:
-		return report.Cell{Text: "over, as it must be: " + row.flaw, Tone: report.Good}
-	case row.Expected && row.BrokenBy != target.Nothing:
-		return report.Cell{Text: fmt.Sprintf("held; broken by %s, not by a race", row.BrokenBy), Tone: report.Good}
-	case row.Expected:
-		return report.Cell{Text: "held   " + reason, Tone: report.Good}
-	case row.Verdict == replay.Broken:
+	case !row.Expected && row.Verdict == replay.Broken:
 		return report.Cell{Text: "BROKEN: " + reason, Tone: report.Bad}
-	case row.Verdict == replay.Held:
+	case !row.Expected && row.Verdict == replay.Held:
 		return report.Cell{Text: "not caught: " + reason, Tone: report.Bad}
+	case !row.Expected:
+		return report.Cell{Text: "inconclusive: " + reason, Tone: report.Warn}
+	case row.Verdict == replay.Broken && row.BrokenBy == target.Race:
+		return report.Cell{Text: "over, as it must be: " + row.flaw, Tone: report.Good}
+	case row.Verdict == replay.Broken:
+		return report.Cell{Text: "over, as it may be: " + row.flaw, Tone: report.Good}
+	case row.flawElsewhere():
+		return report.Cell{Text: fmt.Sprintf("held; broken by %s", row.BrokenBy), Tone: report.Good}
+	case row.Replayed > 0:
+		return report.Cell{Text: "held   " + report.Int(row.Replayed) + " replayed", Tone: report.Good}
 	}
-	return report.Cell{Text: "inconclusive: " + reason, Tone: report.Warn}
+	return report.Cell{Text: "held   " + reason, Tone: report.Good}
 }
 
 // reason is that of the first round with the row's verdict.
@@ -169,32 +177,47 @@ func (row RaceRow) reason() string {
 	return ""
 }
 
+// foot has what is to be known of single limiters, then how hard all were pressed.
 func (r *RaceResult) foot() []report.Line {
 	var sum Counts
 	var lines []report.Line
 	for _, row := range r.Results {
 		sum.add(row.Counts)
-		if n := len(row.Rounds); n > 1 {
-			lines = append(lines, report.Text("%s: sums of %d rounds on fresh keys", row.Limiter, n))
-		}
-		for _, round := range row.Rounds {
-			for _, death := range round.Deaths {
-				lines = append(lines, report.Line{{Text: fmt.Sprintf("%s: worker %d died (%s); its open call counts as unknown",
-					row.Limiter, death.Proc, death.Cause), Tone: report.Bad}})
-			}
-		}
-		if r.GoroutinesOnly && row.Limiter == "local-bucket" {
-			lines = append(lines, report.Text("local-bucket: one bucket a client here, since all clients are in one process"))
-		}
+		lines = append(lines, row.notes()...)
 	}
-	callers := int64(r.Procs * r.Clients)
+	if r.GoroutinesOnly && slices.ContainsFunc(r.Results, func(row RaceRow) bool { return row.Limiter == "local-bucket" }) {
+		lines = append(lines, report.Text("local-bucket: one bucket a client here, since all clients are in one process"))
+	}
+	if slices.ContainsFunc(r.Results, RaceRow.flawElsewhere) {
+		lines = append(lines, report.Text("broken by denial, skew or crash: a race does not show it; what it is: rlctl list"))
+	}
+	callers := int64(r.Procs) * int64(r.Clients)
 	demand := "without limit"
 	if r.Limit > 0 {
 		demand = fmt.Sprintf("%s times the limit", report.Int(r.AttemptsPerClient*callers*r.Cost/r.Limit))
 	}
 	return append(lines,
-		report.Text("demand %s from %s; %s, %s unknown, %s   %.1f s", demand,
-			report.Count(callers, "caller", "callers"), report.Count(sum.Errors, "error", "errors"), report.Int(sum.Unknown),
+		report.Text("demand %s, %s; %s, %s unknown, %s; %.1f s", demand, report.Count(callers, "caller", "callers"),
+			report.Count(sum.Errors, "error", "errors"), report.Int(sum.Unknown),
 			report.Count(sum.Retries, "retry", "retries"), float64(r.ElapsedUS)/1e6),
 		report.Text("seed %s: it gives the request ids again, not the interleaving", r.Seed))
+}
+
+// flawElsewhere tells whether the row held because a race is not what breaks it.
+func (row RaceRow) flawElsewhere() bool {
+	return row.Verdict == replay.Held && !row.Atomic && row.BrokenBy != target.Nothing
+}
+
+func (row RaceRow) notes() []report.Line {
+	var lines []report.Line
+	if n := len(row.Rounds); n > 1 {
+		lines = append(lines, report.Text("%s: sums of %d rounds on fresh keys", row.Limiter, n))
+	}
+	for _, round := range row.Rounds {
+		for _, death := range round.Deaths {
+			lines = append(lines, report.Line{{Text: fmt.Sprintf("%s: worker %d died (%s); its open call counts as unknown",
+				row.Limiter, death.Proc, death.Cause), Tone: report.Bad}})
+		}
+	}
+	return lines
 }

@@ -3,10 +3,10 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/fleet"
-	"github.com/rlctl/rlctl/pkg/history"
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/target"
@@ -15,29 +15,31 @@ import (
 // race is a Race under way.
 type race struct {
 	Race
-	env         Env
-	srv         *server
-	fleet       *fleet.Fleet // nil until needed, and after a worker died
-	round       int
-	done, total int64
+	env      Env
+	srv      *server
+	fleet    *fleet.Fleet // nil until needed, and after a worker died
+	round    int
+	answered atomic.Int64 // calls
+	total    atomic.Int64 // calls that all rounds known of make
+	current  atomic.Value // the limiter's name
 }
 
 // row races one limiter for the plan's rounds, and for some more if it must break and has not.
 func (r *race) row(ctx context.Context, e target.Entry) (RaceRow, error) {
 	row := RaceRow{Limiter: e.Name, Atomic: e.Atomic(), Twin: e.Twin, BrokenBy: e.BrokenBy, flaw: e.Flaw}
 	for n := 0; n < r.Rounds || n < catchRounds && e.BrokenBy == target.Race && row.Verdict != replay.Broken; n++ {
-		r.env.Progress(r.done, r.total, e.Name)
+		if n >= r.Rounds {
+			r.total.Add(r.callsPerRound())
+		}
+		r.current.Store(e.Name)
 		round, err := r.once(ctx, e)
 		if err != nil {
 			return row, fmt.Errorf("race %s: %w", e.Name, err)
 		}
-		if n < r.Rounds {
-			r.done++
-		}
 		row.Counts.add(round.Counts)
 		row.Rounds = append(row.Rounds, round)
 		row.Verdict = combined(row.Rounds)
-		row.Expected = row.Verdict == wanted(e)
+		row.Expected = asExpected(e, row.Verdict)
 		if ctx.Err() != nil {
 			return row, ctx.Err()
 		}
@@ -53,7 +55,7 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 	r.round++
 	key := fmt.Sprintf("rlctl-%x-%d", r.Seed, r.round)
 	defer r.forget(e, key)
-	from, err := r.srv.now(ctx)
+	first, err := r.srv.now(ctx)
 	if err != nil {
 		return RaceRound{}, err
 	}
@@ -66,11 +68,11 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 	if err != nil {
 		return RaceRound{}, err
 	}
-	to, err := r.srv.now(context.WithoutCancel(ctx))
+	last, err := r.srv.now(context.WithoutCancel(ctx))
 	if err != nil {
 		return RaceRound{}, err
 	}
-	j := judge(e, got.Ops, from, to)
+	j := replay.Judge(got.Ops, e.Rule, first, last)
 	return RaceRound{Counts: counts(j, got, elapsed), Verdict: j.Verdict, Reason: j.Reason, Deaths: deaths(got)}, nil
 }
 
@@ -83,8 +85,18 @@ func (r *race) assemble() (err error) {
 	if r.GoroutinesOnly {
 		procs = 1
 	}
-	r.fleet, err = fleet.Start(r.env.Self, procs)
+	if r.fleet, err = fleet.Start(r.env.Self, procs); err == nil {
+		r.fleet.Answered = r.progress
+	}
 	return err
+}
+
+// progress counts one more call.
+func (r *race) progress() {
+	const now = 64 // calls between two looks at the clock
+	if n := r.answered.Add(1); n%now == 0 {
+		r.env.Progress(n, r.total.Load(), r.current.Load().(string))
+	}
 }
 
 func (r *race) disband() {
@@ -121,13 +133,4 @@ func (r *race) forget(e target.Entry, key string) {
 	if err != nil {
 		r.env.Note(fmt.Sprintf("the key of %s for client %s is left to its TTL: %v", e.Name, key, err))
 	}
-}
-
-// judge replays an atomic limiter's history; of the others it only bounds what was admitted, since they do not say
-// when they decided.
-func judge(e target.Entry, ops []history.Op, from, to time.Time) replay.Judgement {
-	if e.Atomic() {
-		return replay.Exact(ops, e.Rule)
-	}
-	return replay.Bound(ops, e.Rule, from, to)
 }

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/rlctl/rlctl/pkg/history"
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/redisd"
+	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
@@ -71,13 +72,14 @@ func version(info string) string {
 	return "unknown"
 }
 
-// now is the server's clock.
-func (s *server) now(ctx context.Context) (time.Time, error) {
+// now reads the server's clock.
+func (s *server) now(ctx context.Context) (replay.Reading, error) {
+	before := history.Now()
 	t, err := s.rdb.Time(ctx).Result()
 	if err != nil {
-		return time.Time{}, limiter.Classify("", err, false)
+		return replay.Reading{}, limiter.Classify("", err, false)
 	}
-	return t, nil
+	return replay.Reading{Server: t, Before: before, After: history.Now()}, nil
 }
 
 func (s *server) close() error {

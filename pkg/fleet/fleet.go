@@ -22,6 +22,9 @@ const grace = 3 * time.Second
 
 // Fleet is a set of worker processes. It serves one round at a time.
 type Fleet struct {
+	// Answered, if set, is called for every call that ended, from several goroutines.
+	Answered func()
+
 	workers []*process
 	gate    *os.File // the end that is written
 	closed  sync.Once
@@ -96,7 +99,7 @@ func (f *Fleet) Run(ctx context.Context, j Job) (Round, error) {
 		return Round{}, fmt.Errorf("open the gate: %w", err)
 	}
 	told := make([]tale, len(f.workers))
-	f.each(func(i int, p *process) error { told[i] = p.listen(); return nil })
+	f.each(func(i int, p *process) error { told[i] = p.listen(f.Answered); return nil })
 	return f.gather(ctx, told), nil
 }
 
@@ -155,7 +158,7 @@ type tale struct {
 }
 
 // listen reads a worker's calls until it says it is done, or is gone; its open calls then have no end.
-func (p *process) listen() tale {
+func (p *process) listen(answered func()) tale {
 	var t tale
 	open := map[int]history.Op{} // by client
 	for {
@@ -173,6 +176,9 @@ func (p *process) listen() tale {
 		}
 		delete(open, m.Op.Client)
 		t.ops = append(t.ops, *m.Op)
+		if answered != nil {
+			answered()
+		}
 	}
 	for _, op := range open {
 		op.Outcome, op.Class = history.Unknown, history.ClassDied

@@ -75,15 +75,15 @@ func (b *bucket) read(ctx context.Context, key string) (level, error) {
 	if err := b.send(ctx, reading, since); err != nil {
 		return level{}, err
 	}
-	if used.Val() == "" {
-		return level{}, nil
-	}
 	at := b.now() // where a crash or an expiry left the level alone, it is taken as new
 	if since.Val() != "" {
 		var err error
 		if at, err = strconv.ParseInt(since.Val(), 10, 64); err != nil {
 			return level{}, b.foreign()
 		}
+	}
+	if used.Val() == "" {
+		return level{}, nil
 	}
 	v, ok := parseLevel(used.Val(), at)
 	if !ok {

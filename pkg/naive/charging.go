@@ -21,7 +21,8 @@ import (
 //	   4 | 1:00 | 0:20 0:40 1:00      | prune, ZADD, ZCARD -> 3   denied    <- one event in the last minute got through
 //	   5 | 1:20 | 0:40 1:00 1:20      | prune, ZADD, ZCARD -> 3   denied    <- none did, and so for ever
 //
-// Its memory has no bound but the rate of the refused.
+// Its memory has no bound but the rate of the refused. Where the key holds something else, MULTI gives that a lifetime
+// though the rest of the block fails, since nothing is rolled back.
 type charging struct{ *log }
 
 // NewCharging makes a charging-log.
@@ -49,10 +50,10 @@ func (g charging) CheckID(ctx context.Context, client string, cost int64, id str
 	if cost == 0 || cost > g.limit.Events {
 		return g.observe(ctx, key, t, cost)
 	}
-	v := g.newView(ctx, key, t, cost)
+	v, add := g.newView(ctx, key, t, cost), g.add(ctx, key, t, cost, id)
 	v.count = redis.NewIntCmd(ctx, "zcard", key)
-	cmds := append([]redis.Cmder{g.prune(ctx, key, t), g.add(ctx, key, t, cost, id)}, v.commands()...)
-	if err := g.multi(ctx, g.rdb, append(cmds, g.expire(ctx, key))...); err != nil {
+	cmds := append([]redis.Cmder{g.prune(ctx, key, t), add}, v.commands()...)
+	if err := g.multi(ctx, g.rdb, add, append(cmds, g.expire(ctx, key))...); err != nil {
 		return limiter.Decision{}, err
 	}
 	if v.count.Val() > g.limit.Events {

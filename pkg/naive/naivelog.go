@@ -58,7 +58,8 @@ func (g naiveLog) CheckID(ctx context.Context, client string, cost int64, id str
 	if count.Val()+cost > g.limit.Events {
 		return g.observe(ctx, key, t, cost)
 	}
-	if err := g.multi(ctx, g.rdb, g.add(ctx, key, t, cost, id), g.expire(ctx, key)); err != nil {
+	add := g.add(ctx, key, t, cost, id)
+	if err := g.multi(ctx, g.rdb, add, add, g.expire(ctx, key)); err != nil {
 		return limiter.Decision{}, err
 	}
 	return g.admitted(count.Val() + cost), nil

@@ -51,7 +51,8 @@ func (g pipeline) CheckID(ctx context.Context, client string, cost int64, id str
 	if cost == 0 || v.count.Val()+cost > g.limit.Events {
 		return g.observed(v, t, cost), nil
 	}
-	if err := g.multi(ctx, g.rdb, g.prune(ctx, key, t), g.add(ctx, key, t, cost, id), g.expire(ctx, key)); err != nil {
+	add := g.add(ctx, key, t, cost, id)
+	if err := g.multi(ctx, g.rdb, add, g.prune(ctx, key, t), add, g.expire(ctx, key)); err != nil {
 		return limiter.Decision{}, err
 	}
 	return g.admitted(v.count.Val() + cost), nil

@@ -53,22 +53,27 @@ func (c common) look(ctx context.Context, cmds ...redis.Cmder) error {
 	return c.fail(err, reading)
 }
 
-// multi runs commands in one MULTI block on a client or inside its Watch.
-func (c common) multi(ctx context.Context, on transactor, cmds ...redis.Cmder) error {
+// multi runs commands in one MULTI block on a client or inside its Watch. Counts is the one of them that makes the
+// request count. Redis rolls nothing back: when one command fails, the others have run.
+func (c common) multi(ctx context.Context, on transactor, counts redis.Cmder, cmds ...redis.Cmder) error {
 	_, err := on.TxPipelined(ctx, queue(ctx, cmds))
 	if err == nil || errors.Is(err, redis.TxFailedErr) {
 		return err
 	}
-	f := writing
 	for _, cmd := range cmds {
-		switch e := cmd.Err(); {
-		case e == nil:
-			f = wrote
-		case !redis.HasErrorPrefix(e, "EXECABORT"):
-			err = e
+		if e := cmd.Err(); e != nil && !redis.HasErrorPrefix(e, "EXECABORT") {
+			err = e // the block was dropped because of this one
+			break
 		}
 	}
-	return c.fail(err, f)
+	var reply redis.Error
+	switch e := counts.Err(); {
+	case e == nil:
+		return c.fail(err, wrote)
+	case errors.As(e, &reply):
+		return c.fail(err, reading)
+	}
+	return c.fail(err, writing)
 }
 
 // transactor is a redis.UniversalClient or a *redis.Tx.

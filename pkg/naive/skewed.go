@@ -12,14 +12,16 @@ import (
 
 // skewed-bucket is the script of token-bucket, told the time by its caller. It imitates token-bucket.
 //
-// It is atomic, and held under any race of callers with one clock. When clocks differ, a caller ahead sees refill that
-// has not happened yet, and a caller behind sees the bucket fuller than it is. A burst of 2 that refills one a second,
-// A right, B 1 s ahead:
+// It is atomic, and holds under any race of callers with one clock. When clocks differ, a caller ahead sees a refill that
+// has not happened yet, and a caller behind turns it back. A burst of 2 that refills one a second, B's clock 1 s ahead:
 //
-//	step | used, since | client A (12:00)     | client B (12:01)
-//	   1 |  2, 12:00   | take 2       allowed |
-//	   2 |  2, 12:01   |                      | take 1   1 refilled   allowed   <- the third of two at 12:00
-//	   3 |  2, 12:01   | take 1       denied, retry in 2 s                      <- and A waits for B's clock
+//	step | used, since | client A, at 12:00:00 | client B, at 12:00:01
+//	   1 | 2, 12:00:00 | take 2      allowed   |
+//	   2 | 2, 12:00:01 |                       | take 1, 1 refilled   allowed   <- the third of two
+//	   3 | 2, 12:00:00 | take 1      denied    |                                <- the bucket runs back
+//	   4 | 2, 12:00:01 |                       | take 1, 1 refilled   allowed   <- the fourth, and so on
+//
+// B gets whatever it asks for, and A, whose clock is right, gets nothing.
 //
 // Decision.At is zero, since the time is not the server's.
 type skewed struct {

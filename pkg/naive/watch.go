@@ -72,8 +72,8 @@ func (w *watch) attempt(ctx context.Context, key string, cost int64) (d limiter.
 			return nil // Watch ends with UNWATCH
 		}
 		tokens, fraction := next.split()
-		return w.multi(ctx, tx,
-			redis.NewIntCmd(ctx, "hset", key, "used", tokens, "frac", fraction, "at", next.at, "window", next.window),
+		set := redis.NewIntCmd(ctx, "hset", key, "used", tokens, "frac", fraction, "at", next.at, "window", next.window)
+		return w.multi(ctx, tx, set, set,
 			redis.NewIntCmd(ctx, "pexpire", key, millis(d.ResetAfter.Microseconds())))
 	}, key)
 	switch {

@@ -120,7 +120,7 @@ func build() ([]byte, error) {
 	defer os.RemoveAll(dir)
 	out := filepath.Join(dir, libraryName)
 	cmd := exec.Command(cc, "-O2", "-shared", "-fPIC", "-x", "c", "-o", out, "-")
-	cmd.Stdin = strings.NewReader(source)
+	cmd.Stdin, cmd.Env = strings.NewReader(source), append(os.Environ(), "TMPDIR="+dir)
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w\n%s", ErrNoClock, cmd, err, said)
 	}

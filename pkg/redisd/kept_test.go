@@ -4,11 +4,15 @@ import (
 	"bufio"
 	"encoding/json"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rlctl/rlctl/pkg/redisd"
+	"github.com/rlctl/rlctl/pkg/redisd/redisdtest"
 )
 
 // startParent runs a process with a kept server, in a process group of its own as a shell would.
@@ -79,6 +83,21 @@ func startKept(t *testing.T, opts redisd.Options) (*redisd.Kept, place) {
 	return k, place{k.Socket(), k.Dir(), k.PID(), k.KeeperPID()}
 }
 
+func TestNoTerminalReachesKeeperOrServer(t *testing.T) {
+	t.Parallel()
+	_, p := startKept(t, redisd.Options{})
+	if sid, err := unix.Getsid(p.Keeper); err != nil || sid != p.Keeper {
+		t.Errorf("the keeper %d is in session %d (%v)", p.Keeper, sid, err)
+	}
+	if sid, err := unix.Getsid(p.PID); err != nil || sid != p.Keeper {
+		t.Errorf("the kept server is in session %d, not in its keeper's %d (%v)", sid, p.Keeper, err)
+	}
+	s := redisdtest.Start(t, redisd.Options{})
+	if group, err := syscall.Getpgid(s.PID()); err != nil || group != s.PID() {
+		t.Errorf("the server %d is in process group %d (%v)", s.PID(), group, err)
+	}
+}
+
 func TestKeeperIgnoresSignals(t *testing.T) {
 	t.Parallel()
 	k, p := startKept(t, redisd.Options{})
@@ -104,6 +123,9 @@ func TestKilledKeeperTakesTheServerAlong(t *testing.T) {
 	}
 	<-k.Done()
 	wantError(t, k.Err(), nil, "the keeper", "signal: killed")
+	if runtime.GOOS == "linux" { // elsewhere Close tells the server to go
+		eventually(t, "server gone with its keeper", func() bool { return !alive(p.PID) })
+	}
 	if err := k.Close(); err != nil {
 		t.Fatal(err)
 	}

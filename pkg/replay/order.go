@@ -2,7 +2,6 @@ package replay
 
 import (
 	"cmp"
-	"errors"
 	"math"
 	"slices"
 	"sort"
@@ -22,16 +21,23 @@ func sortTimed(ts []timed) {
 	slices.SortFunc(ts, func(a, b timed) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.call, b.call)) })
 }
 
+// allTimed tells whether every decision bears the server's time.
+func allTimed(ops []history.Op) bool {
+	for i := range ops {
+		if ops[i].Outcome == history.Decided && ops[i].Decision.At.IsZero() {
+			return false
+		}
+	}
+	return true
+}
+
 // sorted splits a history into what was decided, in the order of the server's clock, and what may have been: the
 // calls whose replies were lost, by when they were made.
-func sorted(ops []history.Op) (decided, lost []timed, err error) {
+func sorted(ops []history.Op) (decided, lost []timed) {
 	decided = make([]timed, 0, len(ops))
 	for i := range ops {
 		switch op := &ops[i]; op.Outcome {
 		case history.Decided:
-			if op.Decision.At.IsZero() {
-				return nil, nil, errors.New("the limiter does not report the server's time")
-			}
 			decided = append(decided, timed{op.Decision.At.UnixMicro(), op.Call, op})
 		case history.Unknown, history.Open:
 			lost = append(lost, timed{op.Call, op.Call, op})
@@ -39,7 +45,7 @@ func sorted(ops []history.Op) (decided, lost []timed, err error) {
 	}
 	sortTimed(decided)
 	sortTimed(lost)
-	return decided, lost, nil
+	return decided, lost
 }
 
 // byCall sorts the ops that are wanted by when they were called.

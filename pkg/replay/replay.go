@@ -1,11 +1,11 @@
 // Package replay judges a recorded history.
 //
-// Exact is for limiters that report the server's time: their decisions are sorted by it and must be, field by field,
+// An exact replay is for limiters that report the server's time: their decisions are sorted by it and must be, field by field,
 // those of the rule's model. The order must also agree with real time, so that a limiter cannot sort itself valid: a
 // call that returned before another was made has the earlier time. Two decisions in one microsecond may stand either
 // way round. A call whose reply was lost may be put in wherever that explains what later replies say, or left out.
 //
-// Bound is for the others. It compares what was admitted with the most that the rule admits over the time that
+// A bound is for the others: it compares what was admitted with the most that the rule admits over the time that
 // passed, which is weaker: a limiter can break its rule by less than that and not be caught.
 //
 // A history in which nothing pressed the limiter is inconclusive, whatever it shows; only what is broken needs no
@@ -14,7 +14,6 @@ package replay
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/rlctl/rlctl/pkg/history"
 	"github.com/rlctl/rlctl/pkg/limiter"
@@ -34,7 +33,7 @@ const (
 // Judgement is a verdict with what it rests on. Allowed to Undershoot are in events, the others in requests.
 type Judgement struct {
 	Verdict    Verdict
-	Reason     string // why not held; of a held one, what was replayed
+	Reason     string // why not held; of a held one, how it was judged
 	Allowed    int64
 	Allowance  int64 // the most that the rule admits over the time that passed
 	Overshoot  int64 // Allowed beyond Allowance
@@ -43,6 +42,7 @@ type Judgement struct {
 	Denied     int64
 	Failed     int64
 	Unknown    int64
+	Replayed   int64       // decisions that the model was asked about, in an exact replay
 	Difference *Difference // the first decision that the model does not make, in an exact replay
 }
 
@@ -65,13 +65,26 @@ func describe(d limiter.Decision) string {
 	return fmt.Sprintf("%s (remaining %d, retry %v, reset %v)", word, d.Remaining, d.RetryAfter, d.ResetAfter)
 }
 
-// Exact judges the calls on one fresh key by replaying them against the rule's model.
-func Exact(ops []history.Op, rule model.Rule) Judgement {
-	j := tally(ops, rule)
-	decided, lost, err := sorted(ops)
-	if err != nil {
-		return j.because(Inconclusive, err.Error())
+// Judge judges the calls on one fresh key: exactly if every decision bears the server's time, else by a bound. The two
+// readings of the server's clock lie before the first call and after the last return. Across a step of that clock
+// nothing can be judged.
+func Judge(ops []history.Op, rule model.Rule, first, last Reading) Judgement {
+	var j Judgement
+	if allTimed(ops) {
+		j = exact(ops, rule)
+	} else {
+		j = byBound(ops, rule, first, last)
 	}
+	if step := Stepped(first, last); step != 0 {
+		return j.because(Inconclusive, fmt.Sprintf("the server's clock stepped by %v", step))
+	}
+	return j
+}
+
+// exact judges the calls on one fresh key by replaying them against the rule's model.
+func exact(ops []history.Op, rule model.Rule) Judgement {
+	j := tally(ops, rule)
+	decided, lost := sorted(ops)
 	if len(decided) > 0 {
 		first, last := decided[0].Decision.At, decided[len(decided)-1].Decision.At
 		j.bound(rule.Most(decided[0].Request.Limit, first, last))
@@ -83,7 +96,8 @@ func Exact(ops []history.Op, rule model.Rule) Judgement {
 	difference, excused := replay(decided, lost, rule.Fresh)
 	switch {
 	case difference == nil:
-		return j.pressed(decided, fmt.Sprintf("%d decisions replayed", len(decided)))
+		j.Replayed = int64(len(decided))
+		return j.pressed(decided, "every decision replayed")
 	case excused && j.Overshoot == 0:
 		return j.because(Inconclusive, fmt.Sprintf("%d lost replies, or the order within a microsecond, may explain %v", len(lost), difference))
 	}
@@ -92,11 +106,12 @@ func Exact(ops []history.Op, rule model.Rule) Judgement {
 	return j.because(Broken, difference.String())
 }
 
-// Bound judges the calls on one fresh key by what the rule can admit at most between two instants of the server's
-// clock, one before the first call and one after the last return.
-func Bound(ops []history.Op, rule model.Rule, from, to time.Time) Judgement {
+// byBound judges the calls on one fresh key by the most that the rule admits over the time that passed, of which two
+// readings of the server's clock tell, one before the first call and one after the last return.
+func byBound(ops []history.Op, rule model.Rule, first, last Reading) Judgement {
 	j := tally(ops, rule)
 	if len(ops) > 0 {
+		from, to := bracket(ops, first, last)
 		j.bound(rule.Most(ops[0].Request.Limit, from, to))
 	}
 	if j.Overshoot > 0 {

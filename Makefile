@@ -1,0 +1,36 @@
+# For a newcomer: make demo, make test. Both install what is missing, see tools/setup.sh.
+
+GO ?= go
+
+# A checkout that belongs to somebody else, or none at all, has no revision to stamp. That must not stop the build.
+ifeq ($(shell git rev-parse --verify -q HEAD 2>/dev/null),)
+export GOFLAGS += -buildvcs=false
+endif
+
+.PHONY: help demo test check build clean
+
+help:
+	@echo 'make demo   race every limiter against 20 processes on a private Redis'
+	@echo 'make test   run all tests'
+	@echo 'make check  everything a change must pass: the tests also under the race detector, vet, staticcheck, fuzz'
+	@echo 'make build  build bin/rlctl'
+	@echo 'make clean  remove what was built'
+
+demo:
+	@sh tools/setup.sh redis
+	@$(MAKE) --no-print-directory build
+	bin/rlctl race --procs 20 --limit 100
+
+test:
+	@sh tools/setup.sh redis cc
+	$(GO) test ./...
+
+check:
+	@sh tools/setup.sh redis cc
+	@$(GO) run ./internal/check
+
+build:
+	$(GO) build -o bin/rlctl .
+
+clean:
+	rm -rf bin

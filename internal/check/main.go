@@ -1,0 +1,128 @@
+// Check runs all that a change must pass, each part within its budget, and closes with a line "N passed, N failed".
+// It exits with 1 unless everything passed. A part that overruns its budget is killed and has failed; so has a part
+// that was to run tests and ran none.
+//
+// Tests are counted by name, without subtests: once plain, once under the race detector in a shuffled order. Each fuzz
+// target, and each part that is no test run, counts as one.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+const staticcheck = "honnef.co/go/tools/cmd/staticcheck@v0.8.2"
+
+// part is one thing to pass.
+type part struct {
+	name   string
+	budget time.Duration
+	run    func(context.Context, *tally)
+}
+
+// parts are in the order of what they cost. Their budgets add up to nine minutes on two cores with cold caches, which
+// leaves one for installing what is missing.
+func parts() []part {
+	return []part{
+		{"gofmt", 5 * time.Second, silent("gofmt", "-l", ".")},
+		{"vet", 60 * time.Second, passes("go", "vet", "./...")},
+		{"vet for macOS", 60 * time.Second, passes("env", "GOOS=darwin", "CGO_ENABLED=0", "go", "vet", "./...")},
+		{"staticcheck", 120 * time.Second, passes("go", "run", staticcheck, "./...")},
+		{"test", 90 * time.Second, tests("-timeout=85s")},
+		{"race, shuffled", 150 * time.Second, tests("-race", "-shuffle=on", "-timeout=145s")},
+		{"fuzz", 55 * time.Second, fuzz},
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(check(ctx, parts(), os.Stdout))
+}
+
+// check runs the parts and returns the exit code.
+func check(ctx context.Context, parts []part, out io.Writer) int {
+	var sum tally
+	for _, p := range parts {
+		t := tally{out: out}
+		took := t.within(ctx, p)
+		fmt.Fprintf(out, "%-15s %5.1f s of %3.0f s   %d passed, %d failed\n",
+			p.name, took.Seconds(), p.budget.Seconds(), t.passed, t.failed)
+		sum.passed, sum.failed = sum.passed+t.passed, sum.failed+t.failed
+		if ctx.Err() != nil {
+			sum.failed++
+			break
+		}
+	}
+	fmt.Fprintf(out, "%d passed, %d failed\n", sum.passed, sum.failed)
+	if sum.failed > 0 || sum.passed == 0 {
+		return 1
+	}
+	return 0
+}
+
+// tally counts what passed and failed, and prints what there is to say about it.
+type tally struct {
+	out            io.Writer
+	passed, failed int
+}
+
+// within runs one part and returns how long it took.
+func (t *tally) within(ctx context.Context, p part) time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, p.budget)
+	defer cancel()
+	start := time.Now()
+	p.run(ctx, t)
+	if ctx.Err() != nil {
+		t.fail("%s did not end within its %v: %v", p.name, p.budget, ctx.Err())
+	}
+	return time.Since(start)
+}
+
+func (t *tally) fail(format string, a ...any) {
+	t.failed++
+	fmt.Fprintf(t.out, "FAIL "+format+"\n", a...)
+}
+
+// command returns a command that takes its children along when ctx ends.
+func command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 10 * time.Second // for what left the process group and holds the output
+	return cmd
+}
+
+// passes is a part that passes when the command exits with 0.
+func passes(name string, args ...string) func(context.Context, *tally) {
+	return func(ctx context.Context, t *tally) {
+		cmd := command(ctx, name, args...)
+		said, err := cmd.CombinedOutput()
+		t.judge(ctx, cmd, err == nil, err, said)
+	}
+}
+
+// silent is a part that passes when the command exits with 0 and prints nothing.
+func silent(name string, args ...string) func(context.Context, *tally) {
+	return func(ctx context.Context, t *tally) {
+		cmd := command(ctx, name, args...)
+		said, err := cmd.CombinedOutput()
+		t.judge(ctx, cmd, err == nil && len(said) == 0, err, said)
+	}
+}
+
+// judge counts a command, with what it said where it failed. One that was killed is counted by within.
+func (t *tally) judge(ctx context.Context, cmd *exec.Cmd, ok bool, err error, said []byte) {
+	switch {
+	case ok:
+		t.passed++
+	case ctx.Err() == nil:
+		t.fail("%s: %v\n%s", cmd, err, said)
+	}
+}

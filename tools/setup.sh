@@ -1,0 +1,82 @@
+#!/bin/sh
+# Installs what this machine lacks of the programs named, and does nothing where all are there:
+#
+#   sh tools/setup.sh redis cc
+#
+# redis: redis-server or valkey-server. cc: a C compiler with the C library's headers, for the tests' settable clock and
+# for the race detector. Debian and Ubuntu, as root or through sudo. macOS with Homebrew is a best effort, unverified.
+set -eu
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+has_redis() { has redis-server || has valkey-server; }
+
+has_cc() { echo 'int main(void) { return 0; }' | cc -include stdio.h -x c -o /dev/null - >/dev/null 2>&1; }
+
+die() {
+	echo "setup: $1" >&2
+	exit 1
+}
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	elif has sudo; then
+		sudo "$@"
+	else
+		die "installing needs root or sudo: $*"
+	fi
+}
+
+# The Redis package starts a server on port 6379 and enables it at boot. We want its binary only, so a policy forbids
+# starts while it is installed, and what it enabled is disabled. Of the server alone there is no package: redis-tools
+# has the same binary, but under the name of redis-check-rdb. A policy that is there already (containers have one) stays.
+install_with_apt() {
+	as_root sh -eu -s "$@" <<'END'
+export DEBIAN_FRONTEND=noninteractive
+apt-get -q update </dev/null
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+	trap 'rm -f "$policy"' EXIT
+	trap 'exit 130' INT TERM HUP
+	printf '#!/bin/sh\nexit 101\n' >"$policy"
+	chmod 755 "$policy"
+fi
+apt-get -q install -y --no-install-recommends "$@" </dev/null
+for package; do
+	[ "$package" != redis-server ] || update-rc.d redis-server disable </dev/null
+done
+END
+}
+
+missing=
+for program; do
+	case $program in
+	redis) has_redis || missing="$missing redis" ;;
+	cc) has_cc || missing="$missing cc" ;;
+	*) die "unknown program: $program" ;;
+	esac
+done
+[ -n "$missing" ] || exit 0
+
+if has apt-get; then
+	packages=
+	for program in $missing; do
+		case $program in
+		redis) packages="$packages redis-server" ;;
+		cc) packages="$packages gcc libc6-dev" ;;
+		esac
+	done
+	echo "setup: installing$packages" >&2
+	# shellcheck disable=SC2086 # a list of words
+	install_with_apt $packages
+elif has brew; then
+	case $missing in *cc*) die "no C compiler; install one with: xcode-select --install" ;; esac
+	brew install redis
+else
+	die "please install$missing: neither apt-get nor brew is here to do it"
+fi
+
+for program in $missing; do
+	"has_$program" || die "$program is still missing"
+done
