@@ -17,6 +17,7 @@ func refused(at string, class limiter.Class, err error) error {
 }
 
 func TestExplain(t *testing.T) {
+	t.Parallel()
 	dial := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	for _, c := range []struct {
 		err  error
@@ -83,6 +84,7 @@ func TestExplain(t *testing.T) {
 }
 
 func TestExitCodes(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		err  error
 		want int
@@ -109,6 +111,7 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestDidYouMean(t *testing.T) {
+	t.Parallel()
 	names := []string{"sliding-log", "sliding-counter", "gcra", "--limit", "--limiter"}
 	for word, want := range map[string]string{
 		"sliding-lgo": "did you mean sliding-log?",
@@ -127,6 +130,7 @@ func TestDidYouMean(t *testing.T) {
 }
 
 func TestParseDuration(t *testing.T) {
+	t.Parallel()
 	const day = 24 * time.Hour
 	for text, want := range map[string]time.Duration{
 		"0": 0, "500ms": 500 * time.Millisecond, "1m30s": 90 * time.Second, "1d": day, "1d12h": day + 12*time.Hour,
@@ -144,6 +148,7 @@ func TestParseDuration(t *testing.T) {
 }
 
 func TestRedacted(t *testing.T) {
+	t.Parallel()
 	for word, want := range map[string]string{
 		"redis://user:secret@host:1/2": "redis://***@host:1/2",
 		"redis://:a/b@c@host":          "redis://***@host",

@@ -37,6 +37,7 @@ func run(args []string, entries ...target.Entry) (code int, stdout, stderr strin
 }
 
 func TestOutputKeepsItsSchema(t *testing.T) {
+	t.Parallel()
 	server := redisdtest.Start(t, redisd.Options{})
 	at := []string{"-s", server.Socket(), "--format", "json"}
 	for _, c := range []struct {
@@ -99,6 +100,7 @@ func validate(t *testing.T, output string) (faults []error) {
 }
 
 func TestSchemasRefuse(t *testing.T) {
+	t.Parallel()
 	for _, output := range []string{
 		`{"schema":"rlctl.version/v1"}`,
 		`{"schema":"rlctl.none/v1"}`,
@@ -113,6 +115,7 @@ func TestSchemasRefuse(t *testing.T) {
 
 // Another module adds limiters of its own.
 func TestFurtherEntries(t *testing.T) {
+	t.Parallel()
 	server := redisdtest.Start(t, redisd.Options{})
 	mine := target.Entry{
 		Name: "mine", Summary: "refuses all", BrokenBy: target.Nothing, Rule: model.FixedWindow(),
@@ -129,6 +132,16 @@ func TestFurtherEntries(t *testing.T) {
 	if _, stdout, _ := run([]string{"list"}, mine); !strings.Contains(stdout, "\nmine ") {
 		t.Errorf("list leaves it out:\n%s", stdout)
 	}
+	asked := 0
+	mine.New = func(redis.UniversalClient, limiter.Limit, ...limiter.Option) (limiter.Limiter, error) {
+		return limiter.Func(func(context.Context, string, int64) (limiter.Decision, error) {
+			asked++
+			return limiter.Decision{Allowed: asked == 2, RetryAfter: time.Duration(2-asked) * time.Second}, nil
+		}), nil
+	}
+	if code, _, _ := run([]string{"check", "a", "--limiter", "mine", "--count", "2"}, mine); code != 1 || asked != 2 {
+		t.Errorf("denied, then allowed: exit code %d after %d, want 1 after 2", code, asked)
+	}
 	if code, _, stderr := run([]string{"list"}, mine, mine); code != 70 || !strings.Contains(stderr, `"mine"`) {
 		t.Errorf("the same name twice: exit code %d, %q", code, stderr)
 	}
@@ -141,13 +154,16 @@ func rlctl(t *testing.T, args ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), path, args...)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	c := exec.CommandContext(ctx, path, args...)
 	c.Args[0] = "rlctl"
 	return c
 }
 
 // A signal ends the run with its own exit code, and every line that was begun is whole.
 func TestSignals(t *testing.T) {
+	t.Parallel()
 	server := redisdtest.Start(t, redisd.Options{})
 	for _, c := range []struct {
 		signal  syscall.Signal
@@ -196,6 +212,7 @@ func stubborn() {
 }
 
 func TestSecondSignalKills(t *testing.T) {
+	t.Parallel()
 	proc := rlctl(t)
 	proc.Args[0] = "stubborn"
 	pipe, err := proc.StdoutPipe()
@@ -222,6 +239,7 @@ func TestSecondSignalKills(t *testing.T) {
 
 // The first signal ends a wait for an answer that does not come, however long the timeout.
 func TestSignalEndsAWait(t *testing.T) {
+	t.Parallel()
 	server := redisdtest.Start(t, redisd.Options{})
 	rdb := redis.NewClient(&redis.Options{Network: "unix", Addr: server.Socket()})
 	defer rdb.Close()
@@ -250,13 +268,14 @@ func TestSignalEndsAWait(t *testing.T) {
 	}
 }
 
-// On a cluster load reaches every master, and verify finds the one node that lost its scripts.
+// On a cluster load reaches every node, the replica too, and verify finds the one node that lost its scripts.
 func TestScriptsOnACluster(t *testing.T) {
+	t.Parallel()
 	ports := cluster(t, 2)
 	at := []string{"--cluster", "-p", ports[0], "--format", "csv"}
 	code, stdout, stderr := run(append([]string{"script", "load"}, at...))
-	if n := strings.Count(stdout, ",true\n"); code != 0 || n != 12 {
-		t.Fatalf("load: exit code %d, %d scripts on two nodes, want 12\n%s%s", code, n, stdout, stderr)
+	if n := strings.Count(stdout, ",true\n"); code != 0 || n != 18 {
+		t.Fatalf("load: exit code %d, %d scripts on three nodes, want 18\n%s%s", code, n, stdout, stderr)
 	}
 	if code, stdout, stderr := run(append([]string{"script", "verify"}, at...)); code != 0 {
 		t.Errorf("verify: exit code %d\n%s%s", code, stdout, stderr)
@@ -268,7 +287,7 @@ func TestScriptsOnACluster(t *testing.T) {
 	}
 	code, stdout, _ = run([]string{"script", "verify", "--cluster", "-p", ports[0]})
 	lost := regexp.MustCompile(`(?m)^gcra +[0-9a-f]{40}  no   127\.0\.0\.1:` + ports[1] + `$`)
-	if code != 1 || !lost.MatchString(stdout) || strings.Count(stdout, "  yes  ") != 6 {
+	if code != 1 || !lost.MatchString(stdout) || strings.Count(stdout, "  yes  ") != 12 {
 		t.Errorf("verify after a flush: exit code %d\n%s", code, stdout)
 	}
 	if code, stdout, stderr := run([]string{"check", "a", "--cluster", "-p", ports[0]}); code != 0 {
@@ -276,7 +295,8 @@ func TestScriptsOnACluster(t *testing.T) {
 	}
 }
 
-// cluster starts n masters on loopback that share the slots, and returns their ports when they agree.
+// cluster starts n masters on loopback that share the slots and a replica of the first, and returns their ports when
+// they agree.
 func cluster(t *testing.T, n int) (ports []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -289,22 +309,38 @@ func cluster(t *testing.T, n int) (ports []string) {
 		}
 		return reply
 	}
-	for i := range n {
+	for i := range n + 1 {
 		port, bus := freePort(t), freePort(t)
 		redisdtest.Start(t, redisd.Options{Args: []string{
 			"--bind", "127.0.0.1", "--port", port, "--cluster-enabled", "yes", "--cluster-port", bus,
+			"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1",
 		}})
 		node := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
 		t.Cleanup(func() { node.Close() })
 		ports, nodes = append(ports, port), append(nodes, node)
 		do(node, "CLUSTER", "SET-CONFIG-EPOCH", i+1)
-		do(node, "CLUSTER", "ADDSLOTSRANGE", i*16384/n, (i+1)*16384/n-1)
+		if i < n {
+			do(node, "CLUSTER", "ADDSLOTSRANGE", i*16384/n, (i+1)*16384/n-1)
+		}
 		do(nodes[0], "CLUSTER", "MEET", "127.0.0.1", port, bus)
 	}
-	for _, node := range nodes {
-		for !strings.Contains(do(node, "CLUSTER", "INFO"), "cluster_state:ok") {
+	until := func(there func() bool) {
+		for !there() {
 			time.Sleep(10 * time.Millisecond)
 		}
+	}
+	first := do(nodes[0], "CLUSTER", "MYID")
+	until(func() bool { return strings.Contains(do(nodes[n], "CLUSTER", "NODES"), first) })
+	do(nodes[n], "CLUSTER", "REPLICATE", first)
+	for _, node := range nodes {
+		until(func() bool { return strings.Contains(do(node, "CLUSTER", "INFO"), "cluster_state:ok") })
+		until(func() bool { // a replica is listed once it has its copy
+			slots, err := node.ClusterSlots(ctx).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(slots) == n && len(slots[0].Nodes)+len(slots[1].Nodes) == n+1
+		})
 	}
 	return ports
 }

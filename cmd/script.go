@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
@@ -42,17 +41,17 @@ func newScript(e *env, conn *connFlags) *cobra.Command {
 		},
 	}
 	c.AddCommand(
-		newScriptRun(e, conn, scriptLoad, "load", "Load every script and say its SHA1 (on a cluster: into every master)"),
+		newScriptRun(e, conn, scriptLoad, "load", "Load every script and say its SHA1 (on a cluster: into every node)"),
 		newScriptFlush(e, conn),
-		newScriptRun(e, conn, scriptList, "list", "List the scripts, and whether the server has them"),
+		newScriptRun(e, conn, present, "list", "List the scripts, and whether the server has them"),
 		newScriptShow(e),
-		newScriptRun(e, conn, scriptVerify, "verify", "Compare what every node has; exit 1 when something is missing"),
+		newScriptRun(e, conn, present, "verify", "Compare what every node has; exit 1 when something is missing"),
 	)
 	return c
 }
 
-// scriptAct does the work of one script command on an open connection.
-type scriptAct func(ctx context.Context, rdb redis.UniversalClient) ([]scriptRecord, error)
+// scriptAct does the work of one script command on every node.
+type scriptAct func(ctx context.Context, nodes []target.Node) ([]scriptRecord, error)
 
 func newScriptRun(e *env, conn *connFlags, act scriptAct, name, short string) *cobra.Command {
 	c := &cobra.Command{Use: name, Short: short, Args: arguments(), Annotations: online()}
@@ -74,7 +73,11 @@ func runScript(ctx context.Context, e *env, where target.Conn, act scriptAct, na
 		return err
 	}
 	defer closed()
-	records, err := act(ctx, rdb)
+	nodes, err := target.Nodes(ctx, rdb)
+	var records []scriptRecord
+	if err == nil {
+		records, err = act(ctx, nodes)
+	}
 	if err != nil {
 		return atServer(where, limiter.Classify("script "+name, err, false))
 	}
@@ -88,11 +91,7 @@ func runScript(ctx context.Context, e *env, where target.Conn, act scriptAct, na
 	return nil
 }
 
-func scriptLoad(ctx context.Context, rdb redis.UniversalClient) ([]scriptRecord, error) {
-	nodes, err := target.Masters(ctx, rdb)
-	if err != nil {
-		return nil, err
-	}
+func scriptLoad(ctx context.Context, nodes []target.Node) ([]scriptRecord, error) {
 	var records []scriptRecord
 	for _, node := range nodes {
 		for _, name := range scripts.Names() {
@@ -105,22 +104,6 @@ func scriptLoad(ctx context.Context, rdb redis.UniversalClient) ([]scriptRecord,
 		}
 	}
 	return records, nil
-}
-
-func scriptList(ctx context.Context, rdb redis.UniversalClient) ([]scriptRecord, error) {
-	nodes, err := target.Masters(ctx, rdb)
-	if err != nil {
-		return nil, err
-	}
-	return present(ctx, nodes)
-}
-
-func scriptVerify(ctx context.Context, rdb redis.UniversalClient) ([]scriptRecord, error) {
-	nodes, err := target.Nodes(ctx, rdb)
-	if err != nil {
-		return nil, err
-	}
-	return present(ctx, nodes)
 }
 
 // present asks each node which of the scripts it has.
@@ -210,11 +193,7 @@ func newScriptFlush(e *env, conn *connFlags) *cobra.Command {
 	return c
 }
 
-func scriptFlush(ctx context.Context, rdb redis.UniversalClient) ([]scriptRecord, error) {
-	nodes, err := target.Masters(ctx, rdb)
-	if err != nil {
-		return nil, err
-	}
+func scriptFlush(ctx context.Context, nodes []target.Node) ([]scriptRecord, error) {
 	for _, node := range nodes {
 		if err := node.ScriptFlush(ctx).Err(); err != nil {
 			return nil, err

@@ -18,6 +18,8 @@
 --
 -- KEYS[1]; ARGV: limit window_us burst cost id now_us. Burst and id are checked and not used. Cost 0 peeks: it writes
 -- nothing. now_us 0 takes the server's clock. Replies: allowed, remaining, retry_us (-1: never), reset_us, now_us.
+--
+-- Rights: +evalsha +script|load +time +lindex +llen +lpush +lset +ltrim +pexpire
 
 local function whole(i, low, high)
   local text = ARGV[i]

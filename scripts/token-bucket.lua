@@ -8,8 +8,9 @@
 -- pair (tokens, 1/W of a token), and products past 2^53 are divided in parts. A million admissions admit what exact
 -- rational arithmetic admits, without drift either way. When the window changes, frac is rounded up to the new unit.
 --
--- A clock that steps back makes the refill run backwards, down to an empty bucket. Where it would have passed empty the
--- bucket is set empty now, and this pull is written even by a request that is denied; otherwise a denial writes nothing.
+-- A clock that steps back makes the refill run backwards, down to an empty bucket. Where it would have passed empty
+-- the bucket is set empty now, and this pull is written even by a request that is denied; otherwise a denial writes
+-- nothing.
 --
 -- Gives up: B at once and then L per W, so up to B + L - 1 in some window of W. Costs a little more than gcra, which
 -- decides the same and keeps one number that nobody can read.
@@ -17,6 +18,8 @@
 -- KEYS[1]; ARGV: limit window_us burst cost id now_us. Burst 0 is the limit; the id is checked and not used. Cost 0
 -- peeks: it writes nothing. now_us 0 takes the server's clock. Replies: allowed, remaining, retry_us (-1: never),
 -- reset_us, now_us.
+--
+-- Rights: +evalsha +script|load +time +hmget +hset +pexpire
 
 local function whole(i, low, high)
   local text = ARGV[i]

@@ -1,7 +1,6 @@
 package limiter
 
 import (
-	"context"
 	"errors"
 	"net"
 	"strings"
@@ -50,7 +49,7 @@ func (e *Error) Error() string {
 // Unwrap returns what Redis or the network said.
 func (e *Error) Unwrap() error { return e.Err }
 
-// FieldError is an argument outside its bounds. It is the Err of an Error of ClassInvalid that was found before any I/O.
+// FieldError is an argument outside its bounds. It is in an Error of ClassInvalid that was found before any I/O.
 type FieldError struct {
 	Field   string // limit, window, burst, cost, key, id or prefix
 	Problem string // what it has to be, as in "must be 0 to 1000000000"
@@ -69,66 +68,70 @@ func Counted(err error) bool {
 	return err != nil
 }
 
-// Classify says what an error of go-redis means for the request that met it. Wrote tells that an earlier command of the
-// same request has already written something, which makes every error one after which it may have been counted. The
-// error is nil if err is, and unchanged but for wrote if it was classified before.
+// Classify says what an error of go-redis means for the request that met it: the result is an *Error, nil if err is.
+// Wrote tells that an earlier command of the same request has already written something, which makes every error one
+// after which it may have been counted. What was classified before is unchanged but for wrote.
 func Classify(limiter string, err error, wrote bool) error {
 	if err == nil {
 		return nil
 	}
-	var known *Error
-	if errors.As(err, &known) {
-		return &Error{known.Limiter, known.Class, known.Unknown || wrote, known.Err}
-	}
-	class, unknown := classOf(err)
-	return &Error{limiter, class, unknown || wrote, err}
+	e := classify(limiter, err)
+	e.Unknown = e.Unknown || wrote
+	return e
 }
 
-func classOf(err error) (class Class, unknown bool) {
+func classify(limiter string, err error) *Error {
+	var known *Error
 	var field *FieldError
-	var reply redis.Error
+	var said redis.Error
 	switch {
+	case errors.As(err, &known):
+		again := *known
+		return &again
 	case errors.As(err, &field):
-		return ClassInvalid, false
-	case errors.As(err, &reply):
-		return classOfReply(reply.Error())
-	case neverSent(err):
-		return ClassUnreachable, false
+		return &Error{limiter, ClassInvalid, false, err}
 	case errors.Is(err, redis.TxFailedErr):
-		return ClassContention, false
+		return &Error{limiter, ClassContention, false, err}
+	case neverSent(err):
+		return &Error{limiter, ClassUnreachable, false, err}
+	case errors.As(err, &said):
+		return classifyReply(limiter, parseReply(said.Error()))
 	}
-	return ClassNoAnswer, true
+	return &Error{limiter, ClassNoAnswer, true, err}
 }
 
 // neverSent knows the errors that come before a command is written. An expired context is none of them: by itself it
 // does not tell whether it expired before or after.
 func neverSent(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, redis.ErrPoolTimeout) ||
-		errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, redis.ErrClosed) && !errors.Is(err, context.Canceled)
+	return errors.As(err, &op) && op.Op == "dial" || redis.IsMaxClientsError(err) ||
+		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, redis.ErrClosed)
 }
 
-// refusals are the error codes with which Redis refuses a command or the first write of a script.
+// refusals are the codes with which Redis refuses a command or the first write of a script, and a script its arguments.
 var refusals = map[string]Class{
-	"INVALID": ClassInvalid, "NOSCRIPT": ClassNoScript,
+	"INVALID": ClassInvalid, "NOSCRIPT": ClassNoScript, "WRONGTYPE": ClassWrongType,
 	"NOAUTH": ClassAuth, "WRONGPASS": ClassAuth, "NOPERM": ClassAuth,
 	"LOADING": ClassLoading, "BUSY": ClassBusy, "OOM": ClassOOM,
 	"READONLY": ClassReadOnly, "MISCONF": ClassReadOnly, "NOREPLICAS": ClassReadOnly, "MASTERDOWN": ClassReadOnly,
 	"MOVED": ClassCluster, "ASK": ClassCluster, "TRYAGAIN": ClassCluster, "CLUSTERDOWN": ClassCluster,
-	"CROSSSLOT": ClassCluster, "WRONGTYPE": ClassWrongType,
+	"CROSSSLOT": ClassCluster,
 }
 
-func classOfReply(text string) (class Class, unknown bool) {
-	code, _, _ := strings.Cut(text, " ")
-	inScript := strings.Contains(text, "script")
-	class, known := refusals[code]
+// classifyReply takes a refusal for one that came before anything was counted, except in a script for what can as well
+// come between two of its writes: a right that is missing, and a second key of another type.
+func classifyReply(limiter string, r reply) *Error {
+	class, refused := refusals[r.code]
+	inScript := r.line > 0
 	switch {
-	case known && class == ClassWrongType:
-		return class, inScript
-	case known:
-		return class, false
+	case refused && class != ClassWrongType && class != ClassAuth:
+		return &Error{limiter, class, false, r}
+	case refused:
+		return &Error{limiter, class, inScript, r}
+	case inScript && strings.HasPrefix(r.text, "The user executing the script can't"): // what 7.0 says for NOPERM
+		return &Error{limiter, ClassAuth, true, r}
 	case inScript:
-		return ClassScript, true
+		return &Error{limiter, ClassScript, true, r}
 	}
-	return ClassOther, false
+	return &Error{limiter, ClassOther, false, r}
 }

@@ -2,12 +2,10 @@ package limiter
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
-	"sync/atomic"
+	"io"
+	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,10 +16,10 @@ import (
 // Script is a limiter that is one Lua script. It may be used by many goroutines at once.
 //
 // A request is one EVALSHA. Redis that does not know the script says NOSCRIPT, which proves that nothing ran; then the
-// script is loaded and the request sent once more. Nothing else is ever sent again, whatever the retries that the client
-// is set to, since a take whose answer was lost may have been counted: the command says so itself (call.NoRetry), and
-// both kinds of client of go-redis heed that. A cluster client still follows MOVED, ASK and READONLY, which are refused
-// before anything runs.
+// script is loaded and the request sent once more. Nothing else is ever sent again, whatever the retries that the
+// client is set to, since a take whose answer was lost may have been counted: the command says so itself
+// (call.NoRetry), and every client of go-redis 9.23 heeds that. A cluster client still follows MOVED, ASK and READONLY,
+// which are refused before anything runs.
 //
 // What it cannot do for its caller: a deadline ends the wait for an answer only if the client was made with
 // ContextTimeoutEnabled.
@@ -32,8 +30,7 @@ type Script struct {
 	limit    Limit
 	settings Settings
 	rule     rule
-	ids      string // what the ids of this limiter's requests begin with
-	requests atomic.Uint64
+	ids      *ids
 
 	sha, events, window, burst any // arguments that are the same in every call
 }
@@ -69,11 +66,7 @@ func NewScript(rdb redis.UniversalClient, name, source string, l Limit, opts ...
 	if err := errors.Join(check(l), checkPrefix(s.settings.Prefix)); err != nil {
 		return nil, Classify(name, err, false)
 	}
-	var unique [9]byte
-	if _, err := rand.Read(unique[:]); err != nil {
-		return nil, fmt.Errorf("draw the ids of %s: %w", name, err)
-	}
-	s.ids = hex.EncodeToString(unique[:]) + "-"
+	s.ids = newIDs()
 	s.sha = scripts.SHA1(source)
 	s.events, s.window, s.burst = l.Events, l.Window.Microseconds(), l.Burst
 	return s, nil
@@ -81,7 +74,7 @@ func NewScript(rdb redis.UniversalClient, name, source string, l Limit, opts ...
 
 // Check takes cost events (0 peeks) from key in one script call, under an id that no other request has.
 func (s *Script) Check(ctx context.Context, key string, cost int64) (Decision, error) {
-	return s.CheckID(ctx, key, cost, s.ids+strconv.FormatUint(s.requests.Add(1), 36))
+	return s.CheckID(ctx, key, cost, s.ids.next())
 }
 
 // CheckID is Check under the caller's id, 1 to 256 bytes. sliding-log counts an id that it holds no second time.
@@ -134,11 +127,12 @@ func (s *Script) run(ctx context.Context, key string, cost int64, id string) ([]
 	c := s.newCall(ctx, key, cost, id)
 	err := s.rdb.Process(ctx, c)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		if err := s.load(ctx, key); err != nil {
-			return nil, Classify(s.name, fmt.Errorf("load the script: %w", err), false)
-		}
+		notLoaded := s.load(ctx)
 		c = s.newCall(ctx, key, cost, id)
 		err = s.rdb.Process(ctx, c)
+		if err != nil && notLoaded != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+			err = notLoaded
+		}
 	}
 	if err != nil {
 		return nil, s.explain(c, err)
@@ -146,29 +140,97 @@ func (s *Script) run(ctx context.Context, key string, cost int64, id string) ([]
 	return c.Val(), nil
 }
 
-func (s *Script) load(ctx context.Context, key string) error {
-	return s.rdb.ScriptLoad(ctx, s.source).Err()
+// load makes the script known to every node: a slot may move to any of them. One that cannot be reached need not be
+// the one that is asked, so its error counts only if the call then still finds no script.
+func (s *Script) load(ctx context.Context) error {
+	load := func(ctx context.Context, node *redis.Client) error { return node.ScriptLoad(ctx, s.source).Err() }
+	var err error
+	switch rdb := s.rdb.(type) {
+	case *redis.Client:
+		err = load(ctx, rdb)
+	case interface {
+		ForEachShard(context.Context, func(context.Context, *redis.Client) error) error
+	}:
+		err = rdb.ForEachShard(ctx, load)
+	default:
+		err = rdb.ScriptLoad(ctx, s.source).Err()
+	}
+	if err == nil {
+		return nil
+	}
+	e := s.place(classify(s.name, err))
+	e.Unknown, e.Err = false, fmt.Errorf("load the script: %w", e.Err)
+	return e
 }
 
 // explain classifies the error of a call. One that was never written out was not counted, whatever the error.
 func (s *Script) explain(c *call, err error) error {
-	return Classify(s.name, err, false)
+	e := s.place(classify(s.name, err))
+	if r, ok := e.Err.(reply); ok {
+		e.Err = r.without(c.key)
+	}
+	switch {
+	case !c.written:
+		e.Unknown = false
+		if e.Class == ClassNoAnswer {
+			e.Class = ClassUnreachable
+		}
+	case errors.Is(err, redis.Nil), e.Class == ClassNoAnswer && !lost(err):
+		return &Error{s.name, ClassScript, true, errReply}
+	}
+	return e
 }
 
-// call is one EVALSHA. It differs from the client's own command in that it is never sent twice.
+// lost tells a connection that broke or was waited for too long from an answer that came and made no sense.
+func lost(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// place adds to an error that the script raised the script's name and the line of its source.
+func (s *Script) place(e *Error) *Error {
+	if r, ok := e.Err.(reply); ok {
+		e.Err = r.at(s.name, s.source)
+	}
+	return e
+}
+
+// call is one EVALSHA. It differs from the client's own command in that it is never sent twice, and knows whether it
+// may have been sent at all.
 type call struct {
 	*redis.IntSliceCmd
+	args    [10]any // point to key, id and cost, since a value in an any is an allocation each
+	key, id string
+	cost    int64
+	written bool
 }
-
-// NoRetry keeps every client of go-redis from sending the call again after it may have run.
-func (*call) NoRetry() bool { return true }
 
 func (s *Script) newCall(ctx context.Context, key string, cost int64, id string) *call {
 	now := int64(0)
 	if s.settings.Clock != nil {
 		now = s.settings.Clock().UnixMicro()
 	}
-	c := &call{redis.NewIntSliceCmd(ctx, "evalsha", s.sha, 1, key, s.events, s.window, s.burst, cost, id, now)}
+	c := &call{key: key, id: id, cost: cost}
+	c.args = [10]any{"evalsha", s.sha, 1, &c.key, s.events, s.window, s.burst, &c.cost, &c.id, now}
+	c.IntSliceCmd = redis.NewIntSliceCmd(ctx, c.args[:]...)
 	c.SetFirstKeyPos(3)
 	return c
+}
+
+// NoRetry keeps every client of go-redis from sending the call again after it may have run.
+func (*call) NoRetry() bool { return true }
+
+// Args is what the client asks for when it writes the call out. A cluster client asks earlier too, to find the node;
+// then written only says that it may have been.
+func (c *call) Args() []any {
+	c.written = true
+	return c.IntSliceCmd.Args()
+}
+
+// Clone keeps a copy from being the client's own command, which is sent again.
+func (c *call) Clone() redis.Cmder {
+	again := *c
+	again.IntSliceCmd = c.IntSliceCmd.Clone().(*redis.IntSliceCmd)
+	return &again
 }

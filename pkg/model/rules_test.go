@@ -229,7 +229,7 @@ func TestSmallWorlds(t *testing.T) {
 			limiter.Limit
 			requests int
 		}{
-			{limiter.Limit{Events: 1, Window: 2 * µs}, 5},
+			{limiter.Limit{Events: 1, Window: 2 * µs}, 4},
 			{limiter.Limit{Events: 2, Window: 3 * µs, Burst: 1}, 4},
 			{limiter.Limit{Events: 3, Window: 4 * µs, Burst: 5}, 3},
 			{limiter.Limit{Events: 5, Window: 2 * µs, Burst: 3}, 3}, // more events than µs

@@ -16,35 +16,21 @@ type Node struct {
 	*redis.Client
 }
 
-// Masters returns the servers that take writes: the one that a client is connected to, or each master of a cluster,
-// sorted by address. They are closed with the client they came from.
-func Masters(ctx context.Context, rdb redis.UniversalClient) ([]Node, error) {
-	if cluster, ok := rdb.(*redis.ClusterClient); ok {
-		return gather(ctx, cluster.ForEachMaster)
-	}
-	return single(rdb)
-}
-
-// Nodes returns the masters and the replicas of a cluster, or the one server that a client is connected to.
+// Nodes returns the one server that a client is connected to, or every master and replica of a cluster, sorted by
+// address. They are closed with the client they came from.
 func Nodes(ctx context.Context, rdb redis.UniversalClient) ([]Node, error) {
-	if cluster, ok := rdb.(*redis.ClusterClient); ok {
-		return gather(ctx, cluster.ForEachShard)
+	switch client := rdb.(type) {
+	case *redis.ClusterClient:
+		return gather(ctx, client)
+	case *redis.Client:
+		return []Node{{client.Options().Addr, client}}, nil
 	}
-	return single(rdb)
+	return nil, fmt.Errorf("list the nodes of a %T: not supported", rdb)
 }
 
-func single(rdb redis.UniversalClient) ([]Node, error) {
-	client, ok := rdb.(*redis.Client)
-	if !ok {
-		return nil, fmt.Errorf("list the nodes of a %T: not supported", rdb)
-	}
-	return []Node{{client.Options().Addr, client}}, nil
-}
-
-func gather(ctx context.Context, each func(context.Context, func(context.Context, *redis.Client) error) error) ([]Node, error) {
+func gather(ctx context.Context, cluster *redis.ClusterClient) (nodes []Node, err error) {
 	var mu sync.Mutex
-	var nodes []Node
-	err := each(ctx, func(_ context.Context, c *redis.Client) error {
+	err = cluster.ForEachShard(ctx, func(_ context.Context, c *redis.Client) error {
 		mu.Lock()
 		defer mu.Unlock()
 		nodes = append(nodes, Node{c.Options().Addr, c})

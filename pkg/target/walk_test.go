@@ -82,7 +82,7 @@ func (w *walker) play(m move) error {
 		return fmt.Errorf("script: %s, dies %s\nmodel:  %s, dies %s", show(got), showTime(dies), show(want), showTime(w.state.Expires()))
 	}
 	w.last = got
-	if got.RetryAfter > 0 {
+	if got.RetryAfter > 0 && !w.now.Add(got.RetryAfter).After(latest) {
 		return w.askAgain(m, got.RetryAfter)
 	}
 	return nil

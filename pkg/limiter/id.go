@@ -1,0 +1,26 @@
+package limiter
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"strconv"
+	"sync/atomic"
+)
+
+// ids makes ids for requests: 12 random characters that are drawn once, and a count. They are unique over processes and
+// restarts without any agreement between them, and short, since a log keeps each.
+type ids struct {
+	prefix string
+	last   atomic.Uint64
+}
+
+func newIDs() *ids {
+	var drawn [9]byte
+	_, _ = rand.Read(drawn[:]) // it never fails: the program ends where the system gives no random bytes
+	return &ids{prefix: base64.RawURLEncoding.EncodeToString(drawn[:])}
+}
+
+func (i *ids) next() string {
+	var room [32]byte
+	return string(strconv.AppendUint(append(room[:0], i.prefix...), i.last.Add(1), 36))
+}
