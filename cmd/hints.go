@@ -98,10 +98,9 @@ func bare(err error) string {
 	case errors.As(err, &path):
 		return path.Err.Error()
 	case errors.As(err, &failed):
-		err = failed.Err
+		return failed.Err.Error()
 	}
-	text, _, _ := strings.Cut(err.Error(), " script: ") // Redis 7 adds the script's SHA1
-	return text
+	return err.Error()
 }
 
 // didYouMean is the hint for a mistyped word, "" when none of the names is near.

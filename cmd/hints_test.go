@@ -49,7 +49,7 @@ func TestExplain(t *testing.T) {
 			"  log in: REDISCLI_AUTH=... or --pass-file FILE, with --user NAME    rights: redis-cli ACL WHOAMI\n",
 		77,
 	}, {
-		refused("db:6379", limiter.ClassWrongType, errors.New("WRONGTYPE wrong script: cafe, on @user_script:1.")),
+		refused("db:6379", limiter.ClassWrongType, errors.New("WRONGTYPE wrong")),
 		"rlctl: redis at db:6379: WRONGTYPE wrong\n" +
 			"  the key belongs to something else; take another word: --prefix WORD\n",
 		69,
