@@ -57,7 +57,7 @@ func newCheck(e *env, conn *connFlags) *cobra.Command {
 	c.Flags().Var(&f.count, "count", "requests, one after the other")
 	c.Flags().BoolVar(&f.peek, "peek", false, "take nothing, only say what would be")
 	format := formatFlag(c)
-	completeWords(c, "limiter", names(e.catalogue))
+	completeWords(c, "limiter", target.Names(e.catalogue))
 	completeWords(c, "limit", nil)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		plan, err := f.plan(e, c, args[0])

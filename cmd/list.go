@@ -86,12 +86,3 @@ func listRow(entry target.Entry, r listRecord) []report.Cell {
 		report.Plain(entry.Worst), report.Plain(entry.State), report.Plain(sha),
 	}
 }
-
-// names lists the limiters of a catalogue, for completion.
-func names(catalogue []target.Entry) []string {
-	all := make([]string, len(catalogue))
-	for i, entry := range catalogue {
-		all[i] = entry.Name
-	}
-	return all
-}
