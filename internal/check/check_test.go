@@ -23,14 +23,15 @@ func TestTally(t *testing.T) {
 		"subtests":  {`{"Action":"pass","Package":"p","Test":"TestA/x"}` + "\n" + pass, 1, 0, ""},
 		"skip":      {`{"Action":"output","Package":"p","Test":"TestB","Output":"no clock\n"}{"Action":"skip","Package":"p","Test":"TestB"}` + pass, 1, 0, "no clock"},
 		"fail":      {`{"Action":"output","Package":"p","Test":"TestB/x","Output":"a.go:1: why\n"}{"Action":"fail","Package":"p","Test":"TestB/x"}{"Action":"fail","Package":"p","Test":"TestB"}{"Action":"fail","Package":"p"}`, 0, 1, "a.go:1: why"},
+		"quiet":     {`{"Action":"output","Package":"p","Test":"TestB/x","Output":"hush\n"}{"Action":"pass","Package":"p","Test":"TestB/x"}{"Action":"output","Package":"p","Test":"TestB/y","Output":"why\n"}{"Action":"fail","Package":"p","Test":"TestB"}{"Action":"output","Package":"p","Output":"FAIL p\n"}{"Action":"fail","Package":"p"}`, 0, 1, "FAIL p TestB\nwhy\n"},
 		"not built": {`{"Action":"build-output","ImportPath":"q","Output":"q.go:1: undefined\n"}{"Action":"fail","Package":"q"}` + pass, 1, 1, "q.go:1: undefined"},
 		"panic":     {`{"Action":"output","Package":"q","Test":"TestB","Output":"panic: oh\n"}{"Action":"fail","Package":"q"}` + pass, 1, 1, "panic: oh"},
 		"torn":      {pass + `{"Action":`, 1, 1, "read the output"},
 	} {
 		var out bytes.Buffer
-		r := &run{tally: &tally{out: &out}, said: map[string][]string{}, broken: map[string]bool{}}
+		r := &run{tally: &tally{out: &out}, said: map[string][]event{}, broken: map[string]bool{}}
 		r.end(r.read(strings.NewReader(c.events)))
-		if r.passed != c.passed || r.failed != c.failed || !strings.Contains(out.String(), c.says) {
+		if r.passed != c.passed || r.failed != c.failed || !strings.Contains(out.String(), c.says) || strings.Contains(out.String(), "hush") {
 			t.Errorf("%s: got %d passed, %d failed, want %d, %d and %q in\n%s", name, r.passed, r.failed, c.passed, c.failed, c.says, out.String())
 		}
 	}
@@ -64,7 +65,8 @@ func TestOverrunIsAFailure(t *testing.T) {
 	var out bytes.Buffer
 	start := time.Now()
 	code := check(t.Context(), []part{{"slow", 50 * time.Millisecond, passes("sh", "-c", "sleep 60 & wait")}}, &out)
-	if took := time.Since(start); code != 1 || took > 5*time.Second || !strings.Contains(out.String(), "slow did not end within its 50ms") {
+	if took := time.Since(start); code != 1 || took > 5*time.Second || !strings.Contains(out.String(), "slow did not end within its 50ms") ||
+		!strings.Contains(out.String(), "0 passed, 1 failed") {
 		t.Errorf("exit %d after %v:\n%s", code, took, out.String())
 	}
 }

@@ -15,7 +15,7 @@ func fuzz(ctx context.Context, t *tally) {
 	list := command(ctx, "go", "test", "-list", "^Fuzz", "./...")
 	out, err := list.CombinedOutput()
 	if err != nil {
-		t.judge(list, false, err, out)
+		t.judge(ctx, list, false, err, out)
 		return
 	}
 	targets := fuzzTargets(string(out))

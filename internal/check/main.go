@@ -104,7 +104,7 @@ func passes(name string, args ...string) func(context.Context, *tally) {
 	return func(ctx context.Context, t *tally) {
 		cmd := command(ctx, name, args...)
 		said, err := cmd.CombinedOutput()
-		t.judge(cmd, err == nil, err, said)
+		t.judge(ctx, cmd, err == nil, err, said)
 	}
 }
 
@@ -113,15 +113,16 @@ func silent(name string, args ...string) func(context.Context, *tally) {
 	return func(ctx context.Context, t *tally) {
 		cmd := command(ctx, name, args...)
 		said, err := cmd.CombinedOutput()
-		t.judge(cmd, err == nil && len(said) == 0, err, said)
+		t.judge(ctx, cmd, err == nil && len(said) == 0, err, said)
 	}
 }
 
-// judge counts a command, with what it said where it failed.
-func (t *tally) judge(cmd *exec.Cmd, ok bool, err error, said []byte) {
-	if ok {
+// judge counts a command, with what it said where it failed. One that was killed is counted by within.
+func (t *tally) judge(ctx context.Context, cmd *exec.Cmd, ok bool, err error, said []byte) {
+	switch {
+	case ok:
 		t.passed++
-		return
+	case ctx.Err() == nil:
+		t.fail("%s: %v\n%s", cmd, err, said)
 	}
-	t.fail("%s: %v\n%s", cmd, err, said)
 }

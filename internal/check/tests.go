@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -24,10 +25,13 @@ func tests(flags ...string) func(context.Context, *tally) {
 			t.fail("%s: %v", cmd, err)
 			return
 		}
-		r := &run{tally: t, said: map[string][]string{}, broken: map[string]bool{}}
+		r := &run{tally: t, said: map[string][]event{}, broken: map[string]bool{}}
 		badLine := r.read(stdout)
 		io.Copy(io.Discard, stdout)
-		r.end(errors.Join(badLine, cmd.Wait()))
+		err = errors.Join(badLine, cmd.Wait())
+		if ctx.Err() == nil {
+			r.end(err)
+		}
 	}
 }
 
@@ -37,8 +41,8 @@ type event struct{ Action, Package, Test, Output, ImportPath string }
 // run follows one run of `go test`.
 type run struct {
 	*tally
-	said   map[string][]string // output of tests and packages that have not ended, by package and test
-	broken map[string]bool     // packages with a failed test
+	said   map[string][]event // by package: the output so far, without that of tests that passed
+	broken map[string]bool    // packages with a failed test
 }
 
 func (r *run) read(stdout io.Reader) error {
@@ -57,51 +61,55 @@ func (r *run) read(stdout io.Reader) error {
 
 // take counts tests as they end. Of a failed one, and of what broke a whole package, it prints the output.
 func (r *run) take(e event) {
-	test, _, sub := strings.Cut(e.Test, "/")
-	key := e.Package + " " + test
 	switch e.Action {
 	case "build-output":
 		fmt.Fprint(r.out, e.Output)
 	case "output":
-		r.said[key] = append(r.said[key], e.Output)
+		r.said[e.Package] = append(r.said[e.Package], e)
 	case "pass", "skip", "fail":
 		switch {
-		case sub:
-		case test == "":
+		case e.Test == "":
 			r.packageEnded(e)
+		case strings.Contains(e.Test, "/"):
+			if e.Action == "pass" {
+				r.output(e)
+			}
 		default:
-			r.testEnded(e, key)
+			r.testEnded(e)
 		}
 	}
 }
 
-func (r *run) testEnded(e event, key string) {
+// output takes out what the test and its subtests said, or all that the package said.
+func (r *run) output(of event) string {
+	var text strings.Builder
+	r.said[of.Package] = slices.DeleteFunc(r.said[of.Package], func(e event) bool {
+		mine := of.Test == "" || e.Test == of.Test || strings.HasPrefix(e.Test, of.Test+"/")
+		if mine {
+			text.WriteString(e.Output)
+		}
+		return mine
+	})
+	return text.String()
+}
+
+func (r *run) testEnded(e event) {
+	said := r.output(e)
 	switch e.Action {
 	case "pass":
 		r.passed++
 	case "skip":
-		fmt.Fprintf(r.out, "SKIP %s\n%s", key, strings.Join(r.said[key], ""))
+		fmt.Fprintf(r.out, "SKIP %s %s\n%s", e.Package, e.Test, said)
 	case "fail":
 		r.broken[e.Package] = true
-		r.fail("%s\n%s", key, strings.Join(r.said[key], ""))
+		r.fail("%s %s\n%s", e.Package, e.Test, said)
 	}
-	delete(r.said, key)
 }
 
 // packageEnded counts a package that failed without a failed test: it was not built, or ended in the middle.
 func (r *run) packageEnded(e event) {
-	for key, said := range r.said {
-		if !strings.HasPrefix(key, e.Package+" ") {
-			continue
-		}
-		if e.Action == "fail" {
-			fmt.Fprint(r.out, strings.Join(said, ""))
-		}
-		delete(r.said, key)
-	}
-	if e.Action == "fail" && !r.broken[e.Package] {
-		r.broken[e.Package] = true
-		r.fail("%s", e.Package)
+	if said := r.output(e); e.Action == "fail" && !r.broken[e.Package] {
+		r.fail("%s\n%s", e.Package, said)
 	}
 }
 

@@ -159,7 +159,7 @@ func (row RaceRow) verdict() report.Cell {
 		return report.Cell{Text: "over, as it must be: " + row.flaw, Tone: report.Good}
 	case row.Verdict == replay.Broken:
 		return report.Cell{Text: "over, as it may be: " + row.flaw, Tone: report.Good}
-	case row.BrokenBy != target.Nothing:
+	case row.flawElsewhere():
 		return report.Cell{Text: fmt.Sprintf("held; broken by %s", row.BrokenBy), Tone: report.Good}
 	case row.Replayed > 0:
 		return report.Cell{Text: "held   " + report.Int(row.Replayed) + " replayed", Tone: report.Good}
@@ -177,30 +177,21 @@ func (row RaceRow) reason() string {
 	return ""
 }
 
+// foot has what is to be known of single limiters, then how hard all were pressed.
 func (r *RaceResult) foot() []report.Line {
 	var sum Counts
 	var lines []report.Line
-	elsewhere := false // whether the flaw of some row shows elsewhere
 	for _, row := range r.Results {
 		sum.add(row.Counts)
-		elsewhere = elsewhere || row.Verdict == replay.Held && !row.Atomic && row.BrokenBy != target.Nothing
-		if n := len(row.Rounds); n > 1 {
-			lines = append(lines, report.Text("%s: sums of %d rounds on fresh keys", row.Limiter, n))
-		}
-		for _, round := range row.Rounds {
-			for _, death := range round.Deaths {
-				lines = append(lines, report.Line{{Text: fmt.Sprintf("%s: worker %d died (%s); its open call counts as unknown",
-					row.Limiter, death.Proc, death.Cause), Tone: report.Bad}})
-			}
-		}
-		if r.GoroutinesOnly && row.Limiter == "local-bucket" {
-			lines = append(lines, report.Text("local-bucket: one bucket a client here, since all clients are in one process"))
-		}
+		lines = append(lines, row.notes()...)
 	}
-	if elsewhere {
+	if r.GoroutinesOnly && slices.ContainsFunc(r.Results, func(row RaceRow) bool { return row.Limiter == "local-bucket" }) {
+		lines = append(lines, report.Text("local-bucket: one bucket a client here, since all clients are in one process"))
+	}
+	if slices.ContainsFunc(r.Results, RaceRow.flawElsewhere) {
 		lines = append(lines, report.Text("broken by denial, skew or crash: a race does not show it; what it is: rlctl list"))
 	}
-	callers := int64(r.Procs * r.Clients)
+	callers := int64(r.Procs) * int64(r.Clients)
 	demand := "without limit"
 	if r.Limit > 0 {
 		demand = fmt.Sprintf("%s times the limit", report.Int(r.AttemptsPerClient*callers*r.Cost/r.Limit))
@@ -210,4 +201,23 @@ func (r *RaceResult) foot() []report.Line {
 			report.Count(sum.Errors, "error", "errors"), report.Int(sum.Unknown),
 			report.Count(sum.Retries, "retry", "retries"), float64(r.ElapsedUS)/1e6),
 		report.Text("seed %s: it gives the request ids again, not the interleaving", r.Seed))
+}
+
+// flawElsewhere tells whether the row held because a race is not what breaks it.
+func (row RaceRow) flawElsewhere() bool {
+	return row.Verdict == replay.Held && !row.Atomic && row.BrokenBy != target.Nothing
+}
+
+func (row RaceRow) notes() []report.Line {
+	var lines []report.Line
+	if n := len(row.Rounds); n > 1 {
+		lines = append(lines, report.Text("%s: sums of %d rounds on fresh keys", row.Limiter, n))
+	}
+	for _, round := range row.Rounds {
+		for _, death := range round.Deaths {
+			lines = append(lines, report.Line{{Text: fmt.Sprintf("%s: worker %d died (%s); its open call counts as unknown",
+				row.Limiter, death.Proc, death.Cause), Tone: report.Bad}})
+		}
+	}
+	return lines
 }

@@ -89,6 +89,36 @@ func failEach(t *testing.T, r *rig, name string, fault error) (counted string) {
 	}
 }
 
+// TestHalfABlock lets the lifetime fail that comes with a count: Redis rolls nothing back, so the request counted.
+func TestHalfABlock(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"naive-counter", "naive-log", "naive-pipeline", "charging-log", "watch-bucket"} {
+		r := newRig(t)
+		lim := r.open(name, r.client(tap(func(cmds []redis.Cmder, run func() error) error {
+			if cmds[0].Name() != "multi" {
+				return run()
+			}
+			if err := run(); err != nil {
+				return err
+			}
+			expire := cmds[len(cmds)-2]
+			expire.SetErr(errNoRight)
+			return errNoRight
+		})), limiter.Limit{Events: 5, Window: time.Minute})
+		if _, err := lim.Check(t.Context(), "c", 1); !errors.Is(err, errNoRight) || !limiter.Counted(err) {
+			t.Errorf("%s: %v, want that it may have been counted", name, err)
+		}
+	}
+}
+
+// noRight is a reply of Redis.
+type noRight struct{}
+
+func (noRight) Error() string { return "ERR no right to do that" }
+func (noRight) RedisError()   {}
+
+var errNoRight noRight
+
 // TestForeignKeys finds something else under each key: an error of its own class, never a denial, and nothing changes.
 func TestForeignKeys(t *testing.T) {
 	t.Parallel()

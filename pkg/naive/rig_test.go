@@ -2,6 +2,8 @@ package naive_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -151,6 +153,9 @@ func naives(t *testing.T, keep func(target.Entry) bool) []string {
 
 func all(target.Entry) bool { return true }
 
+// lost tells whether err took the answers of all commands of a step.
+func lost(err error) bool { return errors.Is(err, io.EOF) }
+
 // tap is a hook through which every step of a client passes: a command, a pipeline, a MULTI block.
 type tap func(cmds []redis.Cmder, run func() error) error
 
@@ -166,9 +171,10 @@ func (f tap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (f tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := f(cmds, func() error { return next(ctx, cmds) })
+		ran := false
+		err := f(cmds, func() error { ran = true; return next(ctx, cmds) })
 		for _, cmd := range cmds {
-			if err != nil && cmd.Err() == nil {
+			if err != nil && (!ran || lost(err)) {
 				cmd.SetErr(err)
 			}
 		}
