@@ -41,8 +41,11 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 	case limiter.ClassUnreachable:
 		return fmt.Sprintf("cannot reach %s (%s)", at, why), reachHint(e.at, typed)
 	case limiter.ClassNoAnswer:
-		return fmt.Sprintf("%s did not answer (%s); the request may have been counted", at, why),
-			"wait longer: --timeout 5s    a server that wants TLS: --tls"
+		what = fmt.Sprintf("%s did not answer (%s)", at, why)
+		if limiter.Counted(e) {
+			what += "; the request may have been counted"
+		}
+		return what, "wait longer: --timeout 5s    a server that wants TLS: --tls"
 	case limiter.ClassAuth:
 		return fmt.Sprintf("%s refused: %s", at, why),
 			"log in: REDISCLI_AUTH=... or --pass-file FILE, with --user NAME    rights: redis-cli ACL WHOAMI"

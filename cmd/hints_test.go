@@ -13,7 +13,9 @@ import (
 )
 
 func refused(at string, class limiter.Class, err error) error {
-	return redisError{at, fmt.Errorf("check: %w", &limiter.Error{Limiter: "gcra", Class: class, Err: err})}
+	return redisError{at, fmt.Errorf("check: %w", &limiter.Error{
+		Limiter: "gcra", Class: class, Unknown: class == limiter.ClassNoAnswer, Err: err,
+	})}
 }
 
 func TestExplain(t *testing.T) {

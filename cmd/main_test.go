@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -239,5 +240,27 @@ func TestSignalEndsAWait(t *testing.T) {
 	var exit *exec.ExitError
 	if err := proc.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 130 || stdout.Len() > 0 {
 		t.Errorf("%v, %q, %q", err, stdout.String(), stderr.String())
+	}
+}
+
+// A server that takes the connection and says nothing is given up within two seconds.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	_, port, _ := net.SplitHostPort(silent.Addr().String())
+	for _, args := range [][]string{{"check", "a"}, {"script", "list"}} {
+		start := time.Now()
+		code, stdout, stderr := finish(t, append(args, "-p", port)...)
+		if code != 69 || stdout != "" || !strings.Contains(stderr, port+" (timed out)\n") &&
+			!strings.Contains(stderr, port+" did not answer (timed out)\n") {
+			t.Errorf("%v: exit code %d, %q, %q", args, code, stdout, stderr)
+		}
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("%v: took %v, the budget is 2 s", args, took)
+		}
 	}
 }
