@@ -142,7 +142,7 @@ func TestKeptServerThatDiesSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-k.Done()
-	wantError(t, k.Err(), nil, "redis-server ended: signal: killed", "ready to accept connections")
+	wantError(t, k.Err(), nil, "-server ended: signal: killed", "accept connections")
 	wantGone(t, p)
 }
 

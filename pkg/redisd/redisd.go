@@ -124,7 +124,7 @@ func (s *Server) run(ctx context.Context) error {
 		"--daemonize", "no", "--logfile", "", "--loglevel", "notice",
 	}, s.opts.Args...)...)
 	// The server works in its folder and is told relative paths only, which no TMPDIR can make too long or unfit.
-	// An unknown locale would stop Redis 7.
+	// An unknown locale would stop a server from 7.2 on.
 	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), "LC_ALL=C")
 	if s.clock != nil {
 		cmd.Env = append(cmd.Env, "LD_PRELOAD=./"+libraryName, "RLCTL_CLOCK=./"+wordName)

@@ -96,7 +96,7 @@ func TestServerThatDiesSaysWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-s.Done()
-	wantError(t, s.Err(), nil, "redis-server ended: exit status 0", "ready to exit")
+	wantError(t, s.Err(), nil, "-server ended: exit status 0", "ready to exit")
 }
 
 // wantError checks what an error is and that its text has all parts.
@@ -127,7 +127,7 @@ func TestFailedStartSaysWhyAndLeavesNothing(t *testing.T) {
 	brief, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	noTools, noCC, garbage := t.TempDir(), t.TempDir(), t.TempDir()
-	link(t, "redis-server", noCC, "redis-server")
+	link(t, installed(t), noCC, "redis-server")
 	if err := os.WriteFile(filepath.Join(garbage, "redis-server"), []byte("not a program"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestFailedStartSaysWhyAndLeavesNothing(t *testing.T) {
 		is    error
 		parts []string
 	}{
-		{"bad option", t.Context(), "", redisd.Options{Args: []string{"--bogus", "yes"}}, nil, []string{"redis-server ended: exit status 1", "bogus", "Bad directive"}},
+		{"bad option", t.Context(), "", redisd.Options{Args: []string{"--bogus", "yes"}}, nil, []string{"-server ended: exit status 1", "bogus", "Bad directive"}},
 		{"canceled", canceled, "", redisd.Options{}, context.Canceled, nil},
 		{"no answer", brief, "", redisd.Options{Args: []string{"--unixsocket", "elsewhere"}}, context.DeadlineExceeded, nil},
 		{"not installed", t.Context(), noTools, redisd.Options{}, redisd.ErrNotFound, nil},
@@ -163,6 +163,18 @@ func TestFailedStartSaysWhyAndLeavesNothing(t *testing.T) {
 			})
 		}
 	}
+}
+
+// installed names the server of this machine.
+func installed(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if _, err := exec.LookPath(name); err == nil {
+			return name
+		}
+	}
+	t.Fatal(redisd.ErrNotFound)
+	return ""
 }
 
 // link puts an installed program into dir under a name of its own.
@@ -255,7 +267,7 @@ type server interface {
 func TestValkeyWhereThereIsNoRedis(t *testing.T) {
 	emptyTemp(t)
 	bin := t.TempDir()
-	link(t, "redis-server", bin, "valkey-server")
+	link(t, installed(t), bin, "valkey-server")
 	t.Setenv("PATH", bin)
 	s := redisdtest.Start(t, redisd.Options{})
 	if err := client(t, s.Socket()).Ping(t.Context()).Err(); err != nil {
@@ -263,6 +275,7 @@ func TestValkeyWhereThereIsNoRedis(t *testing.T) {
 	}
 }
 
+// A server from 7.2 on refuses to start in a locale that is not installed; an older one does not care.
 func TestUnknownLocale(t *testing.T) {
 	t.Setenv("LC_ALL", "xx_YY.utf8")
 	redisdtest.Start(t, redisd.Options{})
