@@ -138,6 +138,11 @@ func TestFieldZeroes(t *testing.T) {
 		c.fresh(perSecond(3))
 		c.allowed(3)
 		c.denied(1)
+		before := c.held()
+		c.limiter = c.open(c.entry, perSecond(0))
+		if d := c.denied(1); d.RetryAfter != limiter.Never || d.ResetAfter != 0 || c.held() != before {
+			c.Errorf("limit 0 of a used key: %s, holds %s", show(d), c.held())
+		}
 		for field, l := range map[string]limiter.Limit{
 			"window": {Events: 1}, "burst": {Events: 1, Window: time.Second, Burst: -1}, "limit": {Events: -1, Window: time.Second},
 		} {
