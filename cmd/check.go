@@ -57,7 +57,7 @@ func newCheck(e *env, conn *connFlags) *cobra.Command {
 	c.Flags().Var(&f.count, "count", "requests, one after the other")
 	c.Flags().BoolVar(&f.peek, "peek", false, "take nothing, only say what would be")
 	format := formatFlag(c)
-	completeWords(c, "limiter", names(e.catalogue))
+	completeWords(c, "limiter", target.Names(e.catalogue))
 	completeWords(c, "limit", nil)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		plan, err := f.plan(e, c, args[0])
@@ -105,7 +105,7 @@ func (p checkPlan) run(ctx context.Context, e *env, where target.Conn, view *che
 		return err
 	}
 	defer closed()
-	denied, err := p.ask(ctx, rdb, view)
+	denied, err := p.ask(ctx, rdb, where.Timeout, view)
 	if err = errors.Join(err, view.end()); err != nil {
 		return atServer(where, err)
 	}
@@ -115,14 +115,16 @@ func (p checkPlan) run(ctx context.Context, e *env, where target.Conn, view *che
 	return nil
 }
 
-func (p checkPlan) ask(ctx context.Context, rdb redis.UniversalClient, view *checkView) (denied bool, err error) {
+func (p checkPlan) ask(
+	ctx context.Context, rdb redis.UniversalClient, timeout time.Duration, view *checkView,
+) (denied bool, err error) {
 	l, err := p.entry.New(rdb, p.limit, limiter.WithPrefix(p.prefix))
 	if err != nil {
 		return false, err
 	}
 	for range p.count {
 		start := time.Now()
-		d, err := p.once(ctx, l)
+		d, err := p.once(ctx, l, timeout)
 		if err != nil {
 			return denied, err
 		}
@@ -139,7 +141,9 @@ func (p checkPlan) ask(ctx context.Context, rdb redis.UniversalClient, view *che
 
 // once asks for one decision. A peek takes nothing and is judged here: the cost would pass if that much is left. How
 // long a cost that does not pass has to wait is not known then, unless it is for ever.
-func (p checkPlan) once(ctx context.Context, l limiter.Limiter) (limiter.Decision, error) {
+func (p checkPlan) once(ctx context.Context, l limiter.Limiter, timeout time.Duration) (limiter.Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout) // of dialling and asking together
+	defer cancel()
 	if !p.peek {
 		return l.Check(ctx, p.key, p.cost)
 	}

@@ -7,11 +7,11 @@ import (
 	"net"
 	"os"
 	"regexp"
-	"strings"
 	"syscall"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/report"
+	"github.com/rlctl/rlctl/pkg/target"
 )
 
 // explain says what failed and why on the first line, and what to type on the second. Hints are given here only.
@@ -41,8 +41,11 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 	case limiter.ClassUnreachable:
 		return fmt.Sprintf("cannot reach %s (%s)", at, why), reachHint(e.at, typed)
 	case limiter.ClassNoAnswer:
-		return fmt.Sprintf("%s did not answer (%s); the request may have been counted", at, why),
-			"wait longer: --timeout 5s    a server that wants TLS: --tls"
+		what = fmt.Sprintf("%s did not answer (%s)", at, why)
+		if limiter.Counted(e) {
+			what += "; the request may have been counted"
+		}
+		return what, "wait longer: --timeout 5s    a server that wants TLS: --tls"
 	case limiter.ClassAuth:
 		return fmt.Sprintf("%s refused: %s", at, why),
 			"log in: REDISCLI_AUTH=... or --pass-file FILE, with --user NAME    rights: redis-cli ACL WHOAMI"
@@ -98,52 +101,17 @@ func bare(err error) string {
 	case errors.As(err, &path):
 		return path.Err.Error()
 	case errors.As(err, &failed):
-		err = failed.Err
+		return failed.Err.Error()
 	}
-	text, _, _ := strings.Cut(err.Error(), " script: ") // Redis 7 adds the script's SHA1
-	return text
+	return err.Error()
 }
 
 // didYouMean is the hint for a mistyped word, "" when none of the names is near.
 func didYouMean(word string, names []string) string {
-	best, least := "", max(2, len(word)/3)+1
-	for _, name := range names {
-		d := distance(strings.ToLower(word), name)
-		if strings.HasPrefix(name, word) && word != "" {
-			d = min(d, 1)
-		}
-		if d < least {
-			best, least = name, d
-		}
+	if near := target.Closest(names, word); len(near) > 0 {
+		return "did you mean " + near[0] + "?"
 	}
-	if best == "" {
-		return ""
-	}
-	return "did you mean " + best + "?"
-}
-
-// distance is how many letters have to be put in, left out, changed or swapped with their neighbour.
-func distance(a, b string) int {
-	before, row := []int{}, make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		next := make([]int, len(b)+1)
-		next[0] = i
-		for j := 1; j <= len(b); j++ {
-			change := 1
-			if a[i-1] == b[j-1] {
-				change = 0
-			}
-			next[j] = min(row[j]+1, next[j-1]+1, row[j-1]+change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				next[j] = min(next[j], before[j-2]+1)
-			}
-		}
-		before, row = row, next
-	}
-	return row[len(b)]
+	return ""
 }
 
 // redacted hides the password of a URL that was typed where it does not belong.

@@ -13,7 +13,9 @@ import (
 )
 
 func refused(at string, class limiter.Class, err error) error {
-	return redisError{at, fmt.Errorf("check: %w", &limiter.Error{Limiter: "gcra", Class: class, Err: err})}
+	return redisError{at, fmt.Errorf("check: %w", &limiter.Error{
+		Limiter: "gcra", Class: class, Unknown: class == limiter.ClassNoAnswer, Err: err,
+	})}
 }
 
 func TestExplain(t *testing.T) {
@@ -49,7 +51,7 @@ func TestExplain(t *testing.T) {
 			"  log in: REDISCLI_AUTH=... or --pass-file FILE, with --user NAME    rights: redis-cli ACL WHOAMI\n",
 		77,
 	}, {
-		refused("db:6379", limiter.ClassWrongType, errors.New("WRONGTYPE wrong script: cafe, on @user_script:1.")),
+		refused("db:6379", limiter.ClassWrongType, errors.New("WRONGTYPE wrong")),
 		"rlctl: redis at db:6379: WRONGTYPE wrong\n" +
 			"  the key belongs to something else; take another word: --prefix WORD\n",
 		69,

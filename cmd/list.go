@@ -50,7 +50,7 @@ func listing(catalogue []target.Entry) report.Document {
 		d.Table.Add(listRow(entry, r)...)
 	}
 	d.Data = result
-	d.Foot = []report.Line{report.Text("next: rlctl check client-1 --limiter NAME    every field: rlctl list --format json")}
+	d.Foot = []report.Line{report.Text("next: rlctl check client-1 --limiter NAME    all fields: --format json")}
 	return d
 }
 
@@ -85,13 +85,4 @@ func listRow(entry target.Entry, r listRecord) []report.Cell {
 		report.Plain(name), report.Plain(r.Kind), report.Plain(rule), broken,
 		report.Plain(entry.Worst), report.Plain(entry.State), report.Plain(sha),
 	}
-}
-
-// names lists the limiters of a catalogue, for completion.
-func names(catalogue []target.Entry) []string {
-	all := make([]string, len(catalogue))
-	for i, entry := range catalogue {
-		all[i] = entry.Name
-	}
-	return all
 }

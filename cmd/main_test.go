@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,8 +21,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/rlctl/rlctl/cmd"
-	"github.com/rlctl/rlctl/pkg/limiter"
-	"github.com/rlctl/rlctl/pkg/model"
 	"github.com/rlctl/rlctl/pkg/redisd"
 	"github.com/rlctl/rlctl/pkg/redisd/redisdtest"
 	"github.com/rlctl/rlctl/pkg/target"
@@ -37,7 +34,6 @@ func run(args []string, entries ...target.Entry) (code int, stdout, stderr strin
 }
 
 func TestOutputKeepsItsSchema(t *testing.T) {
-	t.Parallel()
 	server := redisdtest.Start(t, redisd.Options{})
 	at := []string{"-s", server.Socket(), "--format", "json"}
 	for _, c := range []struct {
@@ -113,40 +109,6 @@ func TestSchemasRefuse(t *testing.T) {
 	}
 }
 
-// Another module adds limiters of its own.
-func TestFurtherEntries(t *testing.T) {
-	t.Parallel()
-	server := redisdtest.Start(t, redisd.Options{})
-	mine := target.Entry{
-		Name: "mine", Summary: "refuses all", BrokenBy: target.Nothing, Rule: model.FixedWindow(),
-		New: func(redis.UniversalClient, limiter.Limit, ...limiter.Option) (limiter.Limiter, error) {
-			return limiter.Func(func(context.Context, string, int64) (limiter.Decision, error) {
-				return limiter.Decision{RetryAfter: 1500 * time.Microsecond}, nil
-			}), nil
-		},
-	}
-	code, stdout, _ := run([]string{"check", "a", "--limiter", "mine", "-s", server.Socket()}, mine)
-	if code != 1 || !strings.HasPrefix(stdout, "denied    0 of 100 left   retry in 2ms   (mine, ") {
-		t.Errorf("exit code %d, %q", code, stdout)
-	}
-	if _, stdout, _ := run([]string{"list"}, mine); !strings.Contains(stdout, "\nmine ") {
-		t.Errorf("list leaves it out:\n%s", stdout)
-	}
-	asked := 0
-	mine.New = func(redis.UniversalClient, limiter.Limit, ...limiter.Option) (limiter.Limiter, error) {
-		return limiter.Func(func(context.Context, string, int64) (limiter.Decision, error) {
-			asked++
-			return limiter.Decision{Allowed: asked == 2, RetryAfter: time.Duration(2-asked) * time.Second}, nil
-		}), nil
-	}
-	if code, _, _ := run([]string{"check", "a", "--limiter", "mine", "--count", "2"}, mine); code != 1 || asked != 2 {
-		t.Errorf("denied, then allowed: exit code %d after %d, want 1 after 2", code, asked)
-	}
-	if code, _, stderr := run([]string{"list"}, mine, mine); code != 70 || !strings.Contains(stderr, `"mine"`) {
-		t.Errorf("the same name twice: exit code %d, %q", code, stderr)
-	}
-}
-
 // rlctl is the command as a process of its own.
 func rlctl(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
@@ -159,6 +121,19 @@ func rlctl(t *testing.T, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, path, args...)
 	c.Args[0] = "rlctl"
 	return c
+}
+
+// finish runs a command to its end.
+func finish(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	c := rlctl(t, args...)
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	var exit *exec.ExitError
+	if err := c.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return c.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
 // A signal ends the run with its own exit code, and every line that was begun is whole.
@@ -268,90 +243,24 @@ func TestSignalEndsAWait(t *testing.T) {
 	}
 }
 
-// On a cluster load reaches every node, the replica too, and verify finds the one node that lost its scripts.
-func TestScriptsOnACluster(t *testing.T) {
+// A server that takes the connection and says nothing is given up within two seconds.
+func TestSilentServer(t *testing.T) {
 	t.Parallel()
-	ports := cluster(t, 2)
-	at := []string{"--cluster", "-p", ports[0], "--format", "csv"}
-	code, stdout, stderr := run(append([]string{"script", "load"}, at...))
-	if n := strings.Count(stdout, ",true\n"); code != 0 || n != 18 {
-		t.Fatalf("load: exit code %d, %d scripts on three nodes, want 18\n%s%s", code, n, stdout, stderr)
-	}
-	if code, stdout, stderr := run(append([]string{"script", "verify"}, at...)); code != 0 {
-		t.Errorf("verify: exit code %d\n%s%s", code, stdout, stderr)
-	}
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + ports[1]})
-	defer rdb.Close()
-	if err := rdb.ScriptFlush(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	code, stdout, _ = run([]string{"script", "verify", "--cluster", "-p", ports[0]})
-	lost := regexp.MustCompile(`(?m)^gcra +[0-9a-f]{40}  no   127\.0\.0\.1:` + ports[1] + `$`)
-	if code != 1 || !lost.MatchString(stdout) || strings.Count(stdout, "  yes  ") != 12 {
-		t.Errorf("verify after a flush: exit code %d\n%s", code, stdout)
-	}
-	if code, stdout, stderr := run([]string{"check", "a", "--cluster", "-p", ports[0]}); code != 0 {
-		t.Errorf("check: exit code %d\n%s%s", code, stdout, stderr)
-	}
-}
-
-// cluster starts n masters on loopback that share the slots and a replica of the first, and returns their ports when
-// they agree.
-func cluster(t *testing.T, n int) (ports []string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	var nodes []*redis.Client
-	do := func(node *redis.Client, words ...any) string {
-		reply, err := node.Do(ctx, words...).Text()
-		if err != nil {
-			t.Fatalf("%v: %v", words, err)
-		}
-		return reply
-	}
-	for i := range n + 1 {
-		port, bus := freePort(t), freePort(t)
-		redisdtest.Start(t, redisd.Options{Args: []string{
-			"--bind", "127.0.0.1", "--port", port, "--cluster-enabled", "yes", "--cluster-port", bus,
-			"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1",
-		}})
-		node := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
-		t.Cleanup(func() { node.Close() })
-		ports, nodes = append(ports, port), append(nodes, node)
-		do(node, "CLUSTER", "SET-CONFIG-EPOCH", i+1)
-		if i < n {
-			do(node, "CLUSTER", "ADDSLOTSRANGE", i*16384/n, (i+1)*16384/n-1)
-		}
-		do(nodes[0], "CLUSTER", "MEET", "127.0.0.1", port, bus)
-	}
-	until := func(there func() bool) {
-		for !there() {
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
-	first := do(nodes[0], "CLUSTER", "MYID")
-	until(func() bool { return strings.Contains(do(nodes[n], "CLUSTER", "NODES"), first) })
-	do(nodes[n], "CLUSTER", "REPLICATE", first)
-	for _, node := range nodes {
-		until(func() bool { return strings.Contains(do(node, "CLUSTER", "INFO"), "cluster_state:ok") })
-		until(func() bool { // a replica is listed once it has its copy
-			slots, err := node.ClusterSlots(ctx).Result()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return len(slots) == n && len(slots[0].Nodes)+len(slots[1].Nodes) == n+1
-		})
-	}
-	return ports
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
+	defer silent.Close()
+	_, port, _ := net.SplitHostPort(silent.Addr().String())
+	for _, args := range [][]string{{"check", "a"}, {"script", "list"}} {
+		start := time.Now()
+		code, stdout, stderr := finish(t, append(args, "-p", port)...)
+		if code != 69 || stdout != "" || !strings.Contains(stderr, port+" (timed out)\n") &&
+			!strings.Contains(stderr, port+" did not answer (timed out)\n") {
+			t.Errorf("%v: exit code %d, %q, %q", args, code, stdout, stderr)
+		}
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("%v: took %v, the budget is 2 s", args, took)
+		}
+	}
 }

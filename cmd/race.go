@@ -12,6 +12,7 @@ import (
 	"github.com/rlctl/rlctl/pkg/experiment"
 	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/report"
+	"github.com/rlctl/rlctl/pkg/target"
 )
 
 func newRace(e *env, conn *connFlags) *cobra.Command {
@@ -28,7 +29,7 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 		Example: "  rlctl race --procs 20 --limit 100\n" +
 			"  rlctl race naive-counter fixed-window --procs 50 --rounds 5\n" +
 			"  rlctl race gcra --limit 1000/1s --burst 100 --format json",
-		ValidArgsFunction: cobra.FixedCompletions(names(e.catalogue), cobra.ShellCompDirectiveNoFileComp),
+		ValidArgsFunction: cobra.FixedCompletions(target.Names(e.catalogue), cobra.ShellCompDirectiveNoFileComp),
 	}
 	flags := c.Flags()
 	flags.SortFlags = false

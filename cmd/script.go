@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -79,7 +80,7 @@ func runScript(ctx context.Context, e *env, where target.Conn, act scriptAct, na
 		records, err = act(ctx, nodes)
 	}
 	if err != nil {
-		return atServer(where, limiter.Classify("script "+name, err, false))
+		return atServer(where, uncounted(limiter.Classify("script "+name, err, false)))
 	}
 	d, complete := scriptDocument(name, where.String(), records)
 	if err := e.show(format, d); err != nil {
@@ -89,6 +90,14 @@ func runScript(ctx context.Context, e *env, where target.Conn, act scriptAct, na
 		return errBroken
 	}
 	return nil
+}
+
+// uncounted is the error of a command that no limiter counts, whatever became of it.
+func uncounted(err error) error {
+	if e := new(limiter.Error); errors.As(err, &e) {
+		e.Unknown = false
+	}
+	return err
 }
 
 func scriptLoad(ctx context.Context, nodes []target.Node) ([]scriptRecord, error) {

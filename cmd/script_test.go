@@ -37,7 +37,7 @@ var update = flag.Bool("update", false, "rewrite what the scripts compare with")
 // TestScripts runs testdata/script: each file is a promise to the user. Beyond testscript's own commands they have
 //
 //	redis start [OPTION...]   a private server for this script, with a settable clock at 2023-11-14 22:13:20; sets SOCK and RLCTL_URL
-//	redis clock +DURATION     move its clock
+//	redis clock DURATION|real move its frozen clock, or let it run
 //	redis stop                kill it
 //	redis do WORD...          send a command and print the reply
 //	exits CODE COMMAND...     run a command that ends with this exit code
@@ -74,10 +74,7 @@ func redisCommand(ts *testscript.TestScript, neg bool, args []string) {
 	case "start":
 		s.start(ts, args[1:])
 	case "clock":
-		d, err := time.ParseDuration(args[1])
-		ts.Check(err)
-		s.now += d.Microseconds()
-		s.server.Clock().Freeze(s.now)
+		s.clock(ts, args[1])
 	case "stop":
 		s.server.Kill()
 	case "do":
@@ -95,6 +92,17 @@ func (s *scripted) start(ts *testscript.TestScript, options []string) {
 	server.Clock().Freeze(s.now)
 	ts.Setenv("SOCK", server.Socket())
 	ts.Setenv("RLCTL_URL", "unix://"+server.Socket())
+}
+
+func (s *scripted) clock(ts *testscript.TestScript, move string) {
+	if move == "real" {
+		s.server.Clock().Real()
+		return
+	}
+	d, err := time.ParseDuration(move)
+	ts.Check(err)
+	s.now += d.Microseconds()
+	s.server.Clock().Freeze(s.now)
 }
 
 func (s *scripted) do(ts *testscript.TestScript, words []string) {

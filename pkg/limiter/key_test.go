@@ -53,7 +53,7 @@ func hashTag(key string) string {
 func TestKeyIsWhatTheServerHolds(t *testing.T) {
 	r := newRig(t)
 	for _, id := range clientIDs {
-		check(t, r.new("gcra", perMinute(3), limiter.WithPrefix("mine")), id)
+		check(t, r.new("gcra", perYear(3), limiter.WithPrefix("mine")), id)
 		key, _ := limiter.Key("mine", id, "gcra")
 		if n := r.do("exists", key); n != int64(1) {
 			t.Errorf("%q is not at %q", id, key)

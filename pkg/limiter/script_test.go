@@ -18,7 +18,7 @@ import (
 func TestAdmitsTheLimitAndNoMore(t *testing.T) {
 	r := newRig(t)
 	each(t, func(t *testing.T, name string) {
-		l := r.new(name, limiter.Limit{Events: 3, Window: 24 * time.Hour})
+		l := r.new(name, perYear(3))
 		for left := int64(2); left >= 0; left-- {
 			if d := check(t, l, "c"); !d.Allowed || d.Remaining != left || d.RetryAfter != 0 {
 				t.Fatalf("%d left: %+v", left, d)
@@ -41,7 +41,7 @@ func TestAdmitsTheLimitAndNoMore(t *testing.T) {
 func TestPeekWritesNothing(t *testing.T) {
 	r := newRig(t)
 	each(t, func(t *testing.T, name string) {
-		d, err := r.new(name, perMinute(3)).Check(t.Context(), "c", 0)
+		d, err := r.new(name, perYear(3)).Check(t.Context(), "c", 0)
 		if err != nil || !d.Allowed || d.Remaining != 3 || d.ResetAfter != 0 {
 			t.Errorf("got %+v, %v", d, err)
 		}
@@ -63,7 +63,7 @@ func TestNeverAndNothing(t *testing.T) {
 			{3, 4, limiter.Decision{RetryAfter: limiter.Never, Remaining: 3}},
 			{3, limiter.MaxCost, limiter.Decision{RetryAfter: limiter.Never, Remaining: 3}},
 		} {
-			got, err := r.new(name, perMinute(ask.limit)).Check(t.Context(), "c", ask.cost)
+			got, err := r.new(name, perYear(ask.limit)).Check(t.Context(), "c", ask.cost)
 			got.At = time.Time{}
 			if err != nil || got != ask.want {
 				t.Errorf("%d of %d: got %+v, %v; want %+v", ask.cost, ask.limit, got, err, ask.want)
@@ -80,7 +80,7 @@ func TestOneMicrosecond(t *testing.T) {
 	r := newRig(t)
 	now := func() time.Time { return time.UnixMicro(1_700_000_000_000_001) }
 	each(t, func(t *testing.T, name string) {
-		l := r.new(name, perMinute(1000), limiter.WithClock(now))
+		l := r.new(name, perYear(1000), limiter.WithClock(now))
 		for i := range 1000 {
 			if d := check(t, l, "c"); !d.Allowed || d.Remaining != int64(999-i) || !d.At.IsZero() {
 				t.Fatalf("request %d: %+v", i, d)
@@ -94,7 +94,7 @@ func TestOneMicrosecond(t *testing.T) {
 
 func TestAnIDIsChargedOnce(t *testing.T) {
 	r := newRig(t)
-	l := r.new("sliding-log", perMinute(3))
+	l := r.new("sliding-log", perYear(3))
 	for range 5 {
 		if d, err := l.CheckID(t.Context(), "c", 2, "same"); err != nil || !d.Allowed || d.Remaining != 1 {
 			t.Fatalf("got %+v, %v", d, err)
@@ -109,13 +109,13 @@ func TestLogsTrimInSlices(t *testing.T) {
 		at := time.UnixMicro(1_700_000_000_000_000)
 		clock := limiter.WithClock(func() time.Time { return at })
 		for _, cost := range []int64{1000, 1000, 500} {
-			if _, err := r.new(name, perMinute(9000), clock).Check(t.Context(), "c", cost); err != nil {
+			if _, err := r.new(name, perYear(9000), clock).Check(t.Context(), "c", cost); err != nil {
 				t.Fatal(err)
 			}
 		}
-		at = at.Add(time.Minute)
+		at = at.Add(year)
 		for _, want := range []int64{1501, 502, 3, 4} {
-			d := check(t, r.new(name, perMinute(9000), clock), "c")
+			d := check(t, r.new(name, perYear(9000), clock), "c")
 			if got := r.do(size, "ratelimit:{c}:"+name); got != want {
 				t.Errorf("%s: %d entries, want %d", name, got, want)
 			}
@@ -129,7 +129,7 @@ func TestLogsTrimInSlices(t *testing.T) {
 func TestReset(t *testing.T) {
 	r := newRig(t)
 	each(t, func(t *testing.T, name string) {
-		l := r.new(name, perMinute(1))
+		l := r.new(name, perYear(1))
 		check(t, l, "c")
 		if err := l.(limiter.Resetter).Reset(t.Context(), "c"); err != nil {
 			t.Fatal(err)
@@ -142,7 +142,7 @@ func TestReset(t *testing.T) {
 
 func TestNoScriptIsLoadedAndSentOnce(t *testing.T) {
 	r := newRig(t)
-	l := r.new("gcra", perMinute(3))
+	l := r.new("gcra", perYear(3))
 	check(t, l, "c")
 	if sent, loaded := r.calls("evalsha"), r.calls("script|load"); sent != 2 || loaded != 1 {
 		t.Errorf("first call: %d EVALSHA and %d SCRIPT LOAD, want 2 and 1", sent, loaded)
@@ -156,7 +156,7 @@ func TestNoScriptIsLoadedAndSentOnce(t *testing.T) {
 // TestManyCallersLoseTheScript flushes under 64 callers; every request is decided and counted once.
 func TestManyCallersLoseTheScript(t *testing.T) {
 	r := newRig(t)
-	l := r.new("fixed-window", limiter.Limit{Events: 100_000, Window: 366 * 24 * time.Hour})
+	l := r.new("fixed-window", perYear(100_000))
 	asked := int64(0)
 	for range 5 {
 		r.do("script", "flush")
@@ -181,7 +181,7 @@ func TestManyCallersLoseTheScript(t *testing.T) {
 
 func TestRestartedServer(t *testing.T) {
 	r := newRig(t)
-	l := r.new("gcra", perMinute(3))
+	l := r.new("gcra", perYear(3))
 	check(t, l, "c")
 	r.server.Kill()
 	if e := failure(t, second(l.Check(t.Context(), "c", 1))); e.Class != limiter.ClassUnreachable || e.Unknown {
@@ -203,7 +203,7 @@ func TestIDsAreUnique(t *testing.T) {
 	clock := limiter.WithClock(func() time.Time { return at })
 	var callers sync.WaitGroup
 	for range 8 {
-		l := r.new("sliding-log", perMinute(10_000), clock) // as another process would
+		l := r.new("sliding-log", perYear(10_000), clock) // as another process would
 		callers.Go(func() {
 			for range 100 {
 				check(t, l, "c")
@@ -226,7 +226,7 @@ func TestOtherTypeIsAnError(t *testing.T) {
 			r.do("sadd", key, "1")
 		}
 		before := r.do("dump", key)
-		e := failure(t, second(r.new(name, perMinute(3)).Check(t.Context(), "c", 1)))
+		e := failure(t, second(r.new(name, perYear(3)).Check(t.Context(), "c", 1)))
 		if e.Class != limiter.ClassWrongType || !strings.Contains(e.Error(), name+".lua:") {
 			t.Errorf("got %v", e)
 		}
@@ -240,7 +240,7 @@ func TestFullServer(t *testing.T) {
 	r := newRig(t)
 	each(t, func(t *testing.T, name string) {
 		r.do("config", "set", "maxmemory", "0")
-		l := r.new(name, perMinute(2))
+		l := r.new(name, perYear(2))
 		check(t, l, "full")
 		check(t, l, "full")
 		check(t, l, "c")
@@ -297,17 +297,17 @@ func (r *rig) journey(t *testing.T, name string, may []string) *limiter.Error {
 	rdb := dial(t, &redis.Options{Addr: r.server.Socket(), MaxRetries: -1, Username: "few", Password: "secret"})
 	at := time.UnixMicro(1_700_000_000_000_000)
 	theirs := limiter.WithClock(func() time.Time { return at })
-	for _, step := range []time.Duration{0, 1, -time.Second, 1, -time.Second, 1, time.Minute, time.Minute} {
+	for _, step := range []time.Duration{0, 1, -time.Second, 1, -time.Second, 1, year, year} {
 		at = at.Add(step)
 		for _, limit := range []int64{3, 1} {
 			for _, cost := range []int64{1, 0} {
-				if _, err := made(t, rdb, name, perMinute(limit), theirs).Check(t.Context(), "c", cost); err != nil {
+				if _, err := made(t, rdb, name, perYear(limit), theirs).Check(t.Context(), "c", cost); err != nil {
 					return failure(t, err)
 				}
 			}
 		}
 	}
-	if _, err := made(t, rdb, name, perMinute(3)).Check(t.Context(), "c", 1); err != nil {
+	if _, err := made(t, rdb, name, perYear(3)).Check(t.Context(), "c", 1); err != nil {
 		return failure(t, err)
 	}
 	return nil
@@ -340,7 +340,7 @@ func TestScriptFaultShowsItsLine(t *testing.T) {
 		{"return nil", "five integers", limiter.ClassScript, true},
 		{"return {1, 2, {err = 'ERR no'}, 4, 5}", "no", limiter.ClassOther, false},
 	} {
-		l, err := limiter.NewScript(r.rdb, "mine", c.source, perMinute(3))
+		l, err := limiter.NewScript(r.rdb, "mine", c.source, perYear(3))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -352,7 +352,7 @@ func TestScriptFaultShowsItsLine(t *testing.T) {
 			t.Errorf("the key is in %q", e)
 		}
 	}
-	if d := check(t, r.new("gcra", perMinute(3)), "c"); !d.Allowed {
+	if d := check(t, r.new("gcra", perYear(3)), "c"); !d.Allowed {
 		t.Errorf("after all that: %+v", d)
 	}
 }
@@ -362,7 +362,7 @@ func TestAllocations(t *testing.T) {
 	r := newRig(t)
 	each(t, func(t *testing.T, name string) {
 		for _, limit := range []int64{100_000_000, 1} {
-			l := r.new(name, perMinute(limit))
+			l := r.new(name, perYear(limit))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			got := testing.AllocsPerRun(200, func() {
 				if _, err := l.Check(ctx, "some-client's-id", 300); err != nil {

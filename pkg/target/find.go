@@ -28,7 +28,16 @@ func Find(entries []Entry, name string) (Entry, error) {
 			return e, nil
 		}
 	}
-	return Entry{}, &ErrUnknownLimiter{name, closest(entries, name)}
+	return Entry{}, &ErrUnknownLimiter{name, Closest(Names(entries), name)}
+}
+
+// Names lists the limiters of a catalogue.
+func Names(entries []Entry) []string {
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name
+	}
+	return names
 }
 
 // Extend returns the catalogue with further rows, a naive one below its twin's group and any other at the end. It
@@ -64,28 +73,28 @@ func endOfGroup(entries []Entry, twin string) int {
 	return at
 }
 
-// closest returns up to three names within two typing errors a five letters of name, or that contain it.
-func closest(entries []Entry, name string) []string {
+// Closest returns up to three of the names: within two typing errors a five letters of word, or that contain it.
+func Closest(names []string, word string) []string {
 	type candidate struct {
 		name string
 		far  int
 	}
 	var near []candidate
-	for _, e := range entries {
-		far := distance(strings.ToLower(name), e.Name)
-		if len(name) > 2 && strings.Contains(e.Name, strings.ToLower(name)) {
+	for _, name := range names {
+		far := distance(strings.ToLower(word), name)
+		if len(word) > 2 && strings.Contains(name, strings.ToLower(word)) {
 			far = 1
 		}
-		if far <= 1+len(name)/4 {
-			near = append(near, candidate{e.Name, far})
+		if far <= 1+len(word)/4 {
+			near = append(near, candidate{name, far})
 		}
 	}
 	slices.SortStableFunc(near, func(a, b candidate) int { return a.far - b.far })
-	var names []string
+	var closest []string
 	for _, c := range near[:min(3, len(near))] {
-		names = append(names, c.name)
+		closest = append(closest, c.name)
 	}
-	return names
+	return closest
 }
 
 // distance is the fewest letters to insert, drop or change that make a of b.

@@ -248,3 +248,30 @@ func TestWalk(t *testing.T) {
 		})
 	}
 }
+
+// TestTrimming goes where walks seldom do: more has left the window than one admission trims, and then the window
+// grows and counts what is still held. What goes first of the requests in one µs follows the sorted set's order, so
+// that an id can lose its first member and keep others.
+func TestTrimming(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	short := limiter.Limit{Events: 3500, Window: time.Second}
+	long := limiter.Limit{Events: 3500, Window: time.Hour}
+	for _, e := range atomics() {
+		if !isLog(e) {
+			continue
+		}
+		w := newWalker(s, e)
+		err := w.fails([]move{
+			{Limit: short, Cost: 1000, ID: "b"}, {Limit: short, Cost: 500, ID: "a"}, {Limit: short, Cost: 700, ID: "c"},
+			{Limit: short, Cost: 1000, ID: "later", Step: µs},
+			{Limit: short, Cost: 1, ID: "trims", Step: time.Second - µs}, {Limit: long},
+			{Limit: long, Cost: 1, ID: "a"}, {Limit: long, Cost: 1, ID: "b"}, {Limit: long, Cost: 30, ID: "c"}, {Limit: long},
+			{Limit: short, Cost: 1, ID: "trims too"}, {Limit: long}, {Limit: long, Cost: 2, ID: "b"}, {Limit: long},
+			{Limit: short, Cost: 2, ID: "trims the rest", Step: µs}, {Limit: long}, {Limit: long, Cost: 900, ID: "a"},
+		})
+		if err != nil {
+			t.Errorf("%s: %v", e.Name, err)
+		}
+	}
+}

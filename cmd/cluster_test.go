@@ -1,0 +1,103 @@
+package cmd_test
+
+import (
+	"context"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlctl/rlctl/pkg/redisd"
+	"github.com/rlctl/rlctl/pkg/redisd/redisdtest"
+)
+
+// On a cluster load reaches every node, the replica too, and verify finds the one node that lost its scripts.
+func TestScriptsOnACluster(t *testing.T) {
+	t.Parallel()
+	ports := cluster(t, 2)
+	at := []string{"--cluster", "-p", ports[0], "--format", "csv"}
+	code, stdout, stderr := finish(t, append([]string{"script", "load"}, at...)...)
+	if n := strings.Count(stdout, ",true\n"); code != 0 || n != 18 {
+		t.Fatalf("load: exit code %d, %d scripts on three nodes, want 18\n%s%s", code, n, stdout, stderr)
+	}
+	if code, stdout, stderr := finish(t, append([]string{"script", "verify"}, at...)...); code != 0 {
+		t.Errorf("verify: exit code %d\n%s%s", code, stdout, stderr)
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + ports[1]})
+	defer rdb.Close()
+	if err := rdb.ScriptFlush(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, _ = finish(t, "script", "verify", "--cluster", "-p", ports[0])
+	lost := regexp.MustCompile(`(?m)^gcra +[0-9a-f]{40}  no   127\.0\.0\.1:` + ports[1] + `$`)
+	if code != 1 || !lost.MatchString(stdout) || strings.Count(stdout, "  yes  ") != 12 {
+		t.Errorf("verify after a flush: exit code %d\n%s", code, stdout)
+	}
+	if code, stdout, stderr := finish(t, "check", "a", "--cluster", "-p", ports[0]); code != 0 {
+		t.Errorf("check: exit code %d\n%s%s", code, stdout, stderr)
+	}
+}
+
+// cluster starts n masters on loopback that share the slots and a replica of the first, and returns their ports when
+// they agree.
+func cluster(t *testing.T, n int) (ports []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var nodes []*redis.Client
+	do := func(node *redis.Client, words ...any) string {
+		reply, err := node.Do(ctx, words...).Text()
+		if err != nil {
+			t.Fatalf("%v: %v", words, err)
+		}
+		return reply
+	}
+	for i := range n + 1 {
+		port, bus := freePort(t), freePort(t)
+		redisdtest.Start(t, redisd.Options{Args: []string{
+			"--bind", "127.0.0.1", "--port", port, "--cluster-enabled", "yes", "--cluster-port", bus,
+			"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1",
+		}})
+		node := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
+		t.Cleanup(func() { node.Close() })
+		ports, nodes = append(ports, port), append(nodes, node)
+		do(node, "CLUSTER", "SET-CONFIG-EPOCH", i+1)
+		if i < n {
+			do(node, "CLUSTER", "ADDSLOTSRANGE", i*16384/n, (i+1)*16384/n-1)
+		}
+		do(nodes[0], "CLUSTER", "MEET", "127.0.0.1", port, bus)
+	}
+	until := func(there func() bool) {
+		for !there() {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	first := do(nodes[0], "CLUSTER", "MYID")
+	until(func() bool { return strings.Contains(do(nodes[n], "CLUSTER", "NODES"), first) })
+	do(nodes[n], "CLUSTER", "REPLICATE", first)
+	for _, node := range nodes {
+		until(func() bool { return strings.Contains(do(node, "CLUSTER", "INFO"), "cluster_state:ok") })
+		until(func() bool { // a replica is listed once it has its copy
+			slots, err := node.ClusterSlots(ctx).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(slots) == n && len(slots[0].Nodes)+len(slots[1].Nodes) == n+1
+		})
+	}
+	return ports
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
