@@ -32,11 +32,11 @@ func parts() []part {
 	return []part{
 		{"gofmt", 5 * time.Second, silent("gofmt", "-l", ".")},
 		{"vet", 60 * time.Second, passes("go", "vet", "./...")},
-		{"vet for macOS", 60 * time.Second, passes("env", "GOOS=darwin", "CGO_ENABLED=0", "go", "vet", "./...")},
-		{"staticcheck", 120 * time.Second, passes("go", "run", staticcheck, "./...")},
+		{"vet for macOS", 55 * time.Second, passes("env", "GOOS=darwin", "CGO_ENABLED=0", "go", "vet", "./...")},
+		{"staticcheck", 90 * time.Second, passes("go", "run", staticcheck, "./...")},
 		{"test", 90 * time.Second, tests("-timeout=85s")},
-		{"race, shuffled", 150 * time.Second, tests("-race", "-shuffle=on", "-timeout=145s")},
-		{"fuzz", 55 * time.Second, fuzz},
+		{"race, shuffled", 190 * time.Second, tests("-race", "-shuffle=on", "-timeout=185s")},
+		{"fuzz", 50 * time.Second, fuzz},
 	}
 }
 
