@@ -2,9 +2,11 @@ package experiment
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/report"
 	"github.com/rlctl/rlctl/pkg/target"
@@ -213,11 +215,19 @@ func (row RaceRow) notes() []report.Line {
 	if n := len(row.Rounds); n > 1 {
 		lines = append(lines, report.Text("%s: sums of %d rounds on fresh keys", row.Limiter, n))
 	}
+	sum := map[limiter.Class]int64{}
 	for _, round := range row.Rounds {
+		for class, n := range round.Classes {
+			sum[class] += n
+		}
 		for _, death := range round.Deaths {
 			lines = append(lines, report.Line{{Text: fmt.Sprintf("%s: worker %d died (%s); its open call counts as unknown",
 				row.Limiter, death.Proc, death.Cause), Tone: report.Bad}})
 		}
+	}
+	for _, class := range slices.Sorted(maps.Keys(sum)) {
+		lines = append(lines, report.Line{{Text: fmt.Sprintf("%s: %s not decided: %s", row.Limiter,
+			report.Count(sum[class], "call", "calls"), class), Tone: report.Warn}})
 	}
 	return lines
 }

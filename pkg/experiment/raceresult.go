@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/fleet"
+	"github.com/rlctl/rlctl/pkg/history"
+	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/target"
 )
@@ -50,6 +52,8 @@ type RaceRound struct {
 	Verdict replay.Verdict `json:"verdict"`
 	Reason  string         `json:"reason"`
 	Deaths  []RaceDeath    `json:"deaths"`
+	// Classes counts the calls that were not decided, by the class of their error.
+	Classes map[limiter.Class]int64 `json:"classes"`
 }
 
 // RaceDeath is a worker that died during a round.
@@ -112,6 +116,16 @@ func deaths(got fleet.Round) []RaceDeath {
 	out := []RaceDeath{}
 	for _, d := range got.Deaths {
 		out = append(out, RaceDeath{Proc: d.Proc, Cause: d.Cause})
+	}
+	return out
+}
+
+func classes(ops []history.Op) map[limiter.Class]int64 {
+	out := map[limiter.Class]int64{}
+	for i := range ops {
+		if ops[i].Outcome != history.Decided {
+			out[ops[i].Class]++
+		}
 	}
 	return out
 }

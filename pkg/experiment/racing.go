@@ -73,7 +73,9 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 		return RaceRound{}, err
 	}
 	j := replay.Judge(got.Ops, e.Rule, first, last)
-	return RaceRound{Counts: counts(j, got, elapsed), Verdict: j.Verdict, Reason: j.Reason, Deaths: deaths(got)}, nil
+	return RaceRound{
+		Counts: counts(j, got, elapsed), Verdict: j.Verdict, Reason: j.Reason, Deaths: deaths(got), Classes: classes(got.Ops),
+	}, nil
 }
 
 // assemble starts the workers if there are none. One fleet serves all rows.

@@ -105,6 +105,8 @@ func (j Judgement) pressed(ts []timed, held string) Judgement {
 	switch {
 	case j.Undershoot > 0:
 		return j.because(Broken, "events were denied that the rule has room for, whatever the order")
+	case j.Allowed == 0 && j.Denied == 0:
+		return j.because(Inconclusive, "nothing was decided")
 	case demand <= j.Allowance:
 		return j.because(Inconclusive, "demand did not pass the limit")
 	case j.Denied == 0:
