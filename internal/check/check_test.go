@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -29,11 +31,19 @@ func TestTally(t *testing.T) {
 		"torn":      {pass + `{"Action":`, 1, 1, "read the output"},
 	} {
 		var out bytes.Buffer
-		r := &run{tally: &tally{out: &out}, said: map[string][]event{}, broken: map[string]bool{}}
+		r := newRun(&tally{out: &out})
 		r.end(r.read(strings.NewReader(c.events)))
 		if r.passed != c.passed || r.failed != c.failed || !strings.Contains(out.String(), c.says) || strings.Contains(out.String(), "hush") {
 			t.Errorf("%s: got %d passed, %d failed, want %d, %d and %q in\n%s", name, r.passed, r.failed, c.passed, c.failed, c.says, out.String())
 		}
+	}
+}
+
+func TestWhatHasNotEndedIsKnown(t *testing.T) {
+	r := newRun(&tally{out: io.Discard})
+	r.read(strings.NewReader(`{"Action":"start","Package":"p"}{"Action":"run","Package":"p","Test":"TestA"}{"Action":"run","Package":"p","Test":"TestB"}{"Action":"pass","Package":"p","Test":"TestA"}`))
+	if want := map[string]bool{"p": true, "p TestB": true}; !maps.Equal(r.open, want) {
+		t.Errorf("got %v, want %v", r.open, want)
 	}
 }
 

@@ -25,12 +25,16 @@ func tests(flags ...string) func(context.Context, *tally) {
 			t.fail("%s: %v", cmd, err)
 			return
 		}
-		r := &run{tally: t, said: map[string][]event{}, broken: map[string]bool{}}
+		r := newRun(t)
 		badLine := r.read(stdout)
 		io.Copy(io.Discard, stdout)
 		err = errors.Join(badLine, cmd.Wait())
 		if ctx.Err() == nil {
 			r.end(err)
+			return
+		}
+		for name := range r.open {
+			fmt.Fprintf(r.out, "still running: %s\n", name)
 		}
 	}
 }
@@ -43,6 +47,11 @@ type run struct {
 	*tally
 	said   map[string][]event // by package: the output so far, without that of tests that passed
 	broken map[string]bool    // packages with a failed test
+	open   map[string]bool    // packages and tests that have begun and not ended
+}
+
+func newRun(t *tally) *run {
+	return &run{tally: t, said: map[string][]event{}, broken: map[string]bool{}, open: map[string]bool{}}
 }
 
 func (r *run) read(stdout io.Reader) error {
@@ -61,12 +70,16 @@ func (r *run) read(stdout io.Reader) error {
 
 // take counts tests as they end. Of a failed one, and of what broke a whole package, it prints the output.
 func (r *run) take(e event) {
+	name := strings.TrimSpace(e.Package + " " + e.Test)
 	switch e.Action {
+	case "start", "run":
+		r.open[name] = true
 	case "build-output":
 		fmt.Fprint(r.out, e.Output)
 	case "output":
 		r.said[e.Package] = append(r.said[e.Package], e)
 	case "pass", "skip", "fail":
+		delete(r.open, name)
 		switch {
 		case e.Test == "":
 			r.packageEnded(e)
