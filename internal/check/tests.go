@@ -17,6 +17,8 @@ func tests(flags ...string) func(context.Context, *tally) {
 		args := append([]string{"test", "-json", "-count=1"}, flags...)
 		cmd := command(ctx, "go", append(args, "./...")...)
 		cmd.Stderr = os.Stderr
+		// Each process of a race build sleeps a second before it ends, and the tests run hundreds of them.
+		cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 		stdout, err := cmd.StdoutPipe()
 		if err == nil {
 			err = cmd.Start()
