@@ -1,8 +1,9 @@
--- gcra: a bucket of B tokens that refills at L per W µs, kept as one number. It decides as token-bucket does.
+-- gcra: a bucket of B tokens that refills at L per W µs, kept as one number.
 --
 -- Instead of how full the bucket is, the key holds the time F at which it will be full again. A full bucket has F in
 -- the past, or no key at all. Each event moves F on by W / L µs, and a request of cost n passes when the moved F lies
--- no more than B * W / L ahead of now. Refilling is the passing of time: nothing is computed for it.
+-- no more than B * W / L ahead of now. Refilling is the passing of time: nothing is computed for it. While limit, window
+-- and burst stay the same it decides as token-bucket does.
 --
 -- W / L is seldom whole: 7 per minute is an event each 8,571,428 4/7 µs. The rest is kept, exactly, as `F g L`: full
 -- at F + g/L µs, g < L. While there is no rest the key is `F` alone. All arithmetic is on pairs (whole µs, 1/L µs),

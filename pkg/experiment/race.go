@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
@@ -75,10 +76,13 @@ func (p Race) rows(catalogue []target.Entry) ([]target.Entry, error) {
 		return catalogue, nil
 	}
 	var rows []target.Entry
-	for _, name := range p.Limiters {
+	for i, name := range p.Limiters {
 		e, err := target.Find(catalogue, name)
 		if err != nil {
 			return nil, err
+		}
+		if slices.Contains(p.Limiters[:i], name) {
+			return nil, usage("", "%s is named twice", name)
 		}
 		rows = append(rows, e)
 	}
@@ -117,6 +121,7 @@ func (p Race) Run(ctx context.Context, env Env) (*RaceResult, error) {
 	defer r.disband()
 	start := time.Now()
 	result := p.result(srv)
+	result.planned = len(rows)
 	for _, e := range rows {
 		var row RaceRow
 		row, err = r.row(ctx, e)

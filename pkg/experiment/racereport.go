@@ -17,7 +17,8 @@ func (r *RaceResult) Document() report.Document {
 	d := report.Document{Data: r, Head: []report.Line{r.answer(), r.setting()}, Table: r.table(), Foot: r.foot()}
 	for _, row := range r.Results {
 		d.Records = append(d.Records, raceRecord{
-			Limiter: row.Limiter, Atomic: row.Atomic, BrokenBy: row.BrokenBy, Counts: row.Counts, Verdict: row.Verdict, Expected: row.Expected,
+			Limiter: row.Limiter, Atomic: row.Atomic, BrokenBy: row.BrokenBy, Counts: row.Counts, Verdict: row.Verdict,
+			Reason: row.Reason, Expected: row.Expected,
 		})
 	}
 	return d
@@ -30,29 +31,12 @@ type raceRecord struct {
 	BrokenBy target.BrokenBy `json:"broken_by"`
 	Counts
 	Verdict  replay.Verdict `json:"verdict"`
+	Reason   string         `json:"reason"`
 	Expected bool           `json:"expected"`
 }
 
-// answer says in one line what came out.
+// answer says in one line what came out, of each kind of limiter apart.
 func (r *RaceResult) answer() report.Line {
-	var held, atomic, caught, racy, surprises int64
-	for _, row := range r.Results {
-		switch {
-		case row.Atomic:
-			atomic++
-			if row.Verdict == replay.Held {
-				held++
-			}
-		case row.BrokenBy == target.Race:
-			racy++
-			if row.Verdict == replay.Broken {
-				caught++
-			}
-		}
-		if !row.Expected {
-			surprises++
-		}
-	}
 	var line report.Line
 	say := func(tone report.Tone, format string, args ...any) {
 		if len(line) > 0 {
@@ -60,26 +44,46 @@ func (r *RaceResult) answer() report.Line {
 		}
 		line = append(line, report.Cell{Text: fmt.Sprintf(format, args...), Tone: tone})
 	}
-	if racy > 0 {
-		say(tone(caught == racy), "%d of %s went over the limit", caught, report.Count(racy, "racy limiter", "racy limiters"))
+	for _, kind := range []struct {
+		is        func(RaceRow) bool
+		one, many string
+		did       string
+	}{
+		{func(row RaceRow) bool { return row.BrokenBy == target.Race }, "racy limiter", "racy limiters", "went over the limit"},
+		{func(row RaceRow) bool { return row.Atomic }, "atomic limiter", "atomic limiters", "held"},
+		{func(row RaceRow) bool { return !row.Atomic && row.BrokenBy != target.Race }, "other", "others", "did as they may"},
+	} {
+		if all, good := r.count(kind.is); all > 0 {
+			say(tone(good == all), "%d of %s %s", good, report.Count(all, kind.one, kind.many), kind.did)
+		}
 	}
-	if atomic > 0 {
-		say(tone(held == atomic), "%d of %s held", held, report.Count(atomic, "atomic limiter", "atomic limiters"))
-	}
-	if surprises > 0 {
-		say(report.Bad, "%d not as expected", surprises)
+	if n, _ := r.count(func(row RaceRow) bool { return row.Verdict == replay.Inconclusive }); n > 0 {
+		say(report.Warn, "%d inconclusive", n)
 	}
 	if r.Partial {
-		say(report.Warn, "partial: interrupted")
+		say(report.Warn, "partial: interrupted in %d of %d", len(r.Results), r.planned)
 	}
 	return line
+}
+
+// count returns how many rows there are of a kind, and how many of them came out as expected.
+func (r *RaceResult) count(is func(RaceRow) bool) (all, good int64) {
+	for _, row := range r.Results {
+		if is(row) {
+			all++
+			if row.Expected {
+				good++
+			}
+		}
+	}
+	return all, good
 }
 
 func tone(good bool) report.Tone {
 	if good {
 		return report.Good
 	}
-	return report.Bad
+	return report.Warn // what broke is red in its own row
 }
 
 func (r *RaceResult) setting() report.Line {
@@ -149,34 +153,23 @@ func number(n int64) report.Cell     { return report.Plain(report.Int(n)) }
 func difference(n int64) report.Cell { return report.Plain(report.Signed(n)) }
 
 func (row RaceRow) verdict() report.Cell {
-	reason := row.reason()
 	switch {
-	case !row.Expected && row.Verdict == replay.Broken:
-		return report.Cell{Text: "BROKEN: " + reason, Tone: report.Bad}
-	case !row.Expected && row.Verdict == replay.Held:
-		return report.Cell{Text: "not caught: " + reason, Tone: report.Bad}
-	case !row.Expected:
-		return report.Cell{Text: "inconclusive: " + reason, Tone: report.Warn}
+	case row.Verdict == replay.Inconclusive:
+		return report.Cell{Text: "inconclusive: " + row.Reason, Tone: report.Warn}
+	case row.Verdict == replay.Broken && !row.Expected:
+		return report.Cell{Text: "BROKEN: " + row.Reason, Tone: report.Bad}
+	case row.Verdict == replay.Held && !row.Expected:
+		return report.Cell{Text: "not caught: held " + row.Reason, Tone: report.Bad}
 	case row.Verdict == replay.Broken && row.BrokenBy == target.Race:
 		return report.Cell{Text: "over, as it must be: " + row.flaw, Tone: report.Good}
 	case row.Verdict == replay.Broken:
 		return report.Cell{Text: "over, as it may be: " + row.flaw, Tone: report.Good}
 	case row.flawElsewhere():
-		return report.Cell{Text: fmt.Sprintf("held; broken by %s", row.BrokenBy), Tone: report.Good}
+		return report.Cell{Text: fmt.Sprintf("held; %s breaks it", row.BrokenBy), Tone: report.Good}
 	case row.Replayed > 0:
 		return report.Cell{Text: "held   " + report.Int(row.Replayed) + " replayed", Tone: report.Good}
 	}
-	return report.Cell{Text: "held   " + reason, Tone: report.Good}
-}
-
-// reason is that of the first round with the row's verdict.
-func (row RaceRow) reason() string {
-	for _, round := range row.Rounds {
-		if round.Verdict == row.Verdict {
-			return round.Reason
-		}
-	}
-	return ""
+	return report.Cell{Text: "held   " + row.Reason, Tone: report.Good}
 }
 
 // foot has what is to be known of single limiters, then how hard all were pressed.
@@ -191,7 +184,7 @@ func (r *RaceResult) foot() []report.Line {
 		lines = append(lines, report.Text("local-bucket: one bucket a client here, since all clients are in one process"))
 	}
 	if slices.ContainsFunc(r.Results, RaceRow.flawElsewhere) {
-		lines = append(lines, report.Text("broken by denial, skew or crash: a race does not show it; what it is: rlctl list"))
+		lines = append(lines, report.Text("what denial, skew or crash breaks, a race does not show; what it is: rlctl list"))
 	}
 	callers := int64(r.Procs) * int64(r.Clients)
 	demand := "without limit"
@@ -207,7 +200,7 @@ func (r *RaceResult) foot() []report.Line {
 
 // flawElsewhere tells whether the row held because a race is not what breaks it.
 func (row RaceRow) flawElsewhere() bool {
-	return row.Verdict == replay.Held && !row.Atomic && row.BrokenBy != target.Nothing
+	return row.Verdict == replay.Held && row.BrokenBy != target.Nothing && row.BrokenBy != target.Race
 }
 
 func (row RaceRow) notes() []report.Line {

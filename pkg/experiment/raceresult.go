@@ -29,7 +29,8 @@ type RaceResult struct {
 	Partial           bool           `json:"partial"` // interrupted
 	ElapsedUS         int64          `json:"elapsed_us"`
 
-	where string
+	where   string
+	planned int // limiters
 }
 
 // RaceRow is one limiter's part. Counts are sums over its rounds.
@@ -40,7 +41,8 @@ type RaceRow struct {
 	BrokenBy target.BrokenBy `json:"broken_by"`
 	Counts
 	Verdict  replay.Verdict `json:"verdict"`
-	Expected bool           `json:"expected"` // whether the verdict is the one that this limiter must get
+	Reason   string         `json:"reason"`
+	Expected bool           `json:"expected"` // it came out as this limiter must in a race
 	Rounds   []RaceRound    `json:"rounds"`
 
 	flaw string
@@ -130,31 +132,31 @@ func classes(ops []history.Op) map[limiter.Class]int64 {
 	return out
 }
 
-// asExpected tells whether a race may give a limiter that verdict: what a race breaks must break, all else must hold.
-// Callers' clocks may go either way. They are one clock here, but it is read before the request travels, and a request
-// that waits longer than others to be served arrives with a time of the past: at a fast refill that is skew enough.
-func asExpected(e target.Entry, v replay.Verdict) bool {
-	switch e.BrokenBy {
+// asExpected tells whether the row came out as its limiter must in a race: what a race breaks must go over, all else
+// must hold. Callers' clocks may go either way. They are one clock here, but it is read before the request travels, and
+// a request that waits longer than others to be served arrives with a time of the past: at a fast refill that is skew
+// enough.
+func (row RaceRow) asExpected() bool {
+	over := row.Verdict == replay.Broken && row.Overshoot > 0
+	switch row.BrokenBy {
 	case target.Race:
-		return v == replay.Broken
+		return over
 	case target.Skew:
-		return v != replay.Inconclusive
+		return over || row.Verdict == replay.Held
 	}
-	return v == replay.Held
+	return row.Verdict == replay.Held
 }
 
-// combined is broken if any round broke, and held only if all held.
-func combined(rounds []RaceRound) replay.Verdict {
-	verdict := replay.Held
-	for _, r := range rounds {
-		switch r.Verdict {
-		case replay.Broken:
-			return replay.Broken
-		case replay.Inconclusive:
-			verdict = replay.Inconclusive
+// combined is broken if any round broke, and held only if all held; the reason is that of the first such round.
+func combined(rounds []RaceRound) (replay.Verdict, string) {
+	for _, v := range []replay.Verdict{replay.Broken, replay.Inconclusive, replay.Held} {
+		for _, r := range rounds {
+			if r.Verdict == v {
+				return v, r.Reason
+			}
 		}
 	}
-	return verdict
+	return replay.Inconclusive, "no round was run"
 }
 
 // overall is held if every limiter did what it must, broken if one broke that must not, else inconclusive.

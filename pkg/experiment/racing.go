@@ -38,8 +38,8 @@ func (r *race) row(ctx context.Context, e target.Entry) (RaceRow, error) {
 		}
 		row.Counts.add(round.Counts)
 		row.Rounds = append(row.Rounds, round)
-		row.Verdict = combined(row.Rounds)
-		row.Expected = asExpected(e, row.Verdict)
+		row.Verdict, row.Reason = combined(row.Rounds)
+		row.Expected = row.asExpected()
 		if ctx.Err() != nil {
 			return row, ctx.Err()
 		}
@@ -55,7 +55,11 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 	r.round++
 	key := fmt.Sprintf("rlctl-%x-%d", r.Seed, r.round)
 	defer r.forget(e, key)
-	first, err := r.srv.now(ctx)
+	name, err := limiter.Key(r.Prefix, key, e.Name)
+	if err != nil {
+		return RaceRound{}, err
+	}
+	first, err := r.srv.now(ctx, name)
 	if err != nil {
 		return RaceRound{}, err
 	}
@@ -68,7 +72,7 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 	if err != nil {
 		return RaceRound{}, err
 	}
-	last, err := r.srv.now(context.WithoutCancel(ctx))
+	last, err := r.srv.now(context.WithoutCancel(ctx), name)
 	if err != nil {
 		return RaceRound{}, err
 	}

@@ -72,14 +72,20 @@ func version(info string) string {
 	return "unknown"
 }
 
-// now reads the server's clock.
-func (s *server) now(ctx context.Context) (replay.Reading, error) {
-	before := history.Now()
-	t, err := s.rdb.Time(ctx).Result()
-	if err != nil {
-		return replay.Reading{}, limiter.Classify("", err, false)
+// now reads the clock of the node that holds a key.
+func (s *server) now(ctx context.Context, key string) (r replay.Reading, err error) {
+	var node redis.Cmdable = s.rdb
+	if cluster, ok := s.rdb.(*redis.ClusterClient); ok {
+		master, err := cluster.MasterForKey(ctx, key)
+		if err != nil {
+			return r, limiter.Classify("", err, false)
+		}
+		node = master
 	}
-	return replay.Reading{Server: t, Before: before, After: history.Now()}, nil
+	r.Before = history.Now()
+	r.Server, err = node.Time(ctx).Result()
+	r.After = history.Now()
+	return r, limiter.Classify("", err, false)
 }
 
 func (s *server) close() error {

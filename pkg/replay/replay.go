@@ -1,8 +1,8 @@
 // Package replay judges a recorded history.
 //
 // An exact replay is for limiters that report the server's time: their decisions are sorted by it and must be, field by field,
-// those of the rule's model. The order must also agree with real time, so that a limiter cannot sort itself valid: a
-// call that returned before another was made has the earlier time. Two decisions in one microsecond may stand either
+// those of the rule's model. The times must also agree with real time, so that a limiter cannot sort itself valid: a
+// call that returned before another was made has the earlier time, and each lies between its call and its return. Two decisions in one microsecond may stand either
 // way round. A call whose reply was lost may be put in wherever that explains what later replies say, or left out.
 //
 // A bound is for the others: it compares what was admitted with the most that the rule admits over the time that
@@ -69,16 +69,18 @@ func describe(d limiter.Decision) string {
 // readings of the server's clock lie before the first call and after the last return. Across a step of that clock
 // nothing can be judged.
 func Judge(ops []history.Op, rule model.Rule, first, last Reading) Judgement {
-	var j Judgement
-	if allTimed(ops) {
-		j = exact(ops, rule)
-	} else {
-		j = byBound(ops, rule, first, last)
+	c := clock{first, last}
+	if step := c.stepped(); step != 0 {
+		return tally(ops, rule).because(Inconclusive, fmt.Sprintf("the server's clock stepped by %v", step))
 	}
-	if step := Stepped(first, last); step != 0 {
-		return j.because(Inconclusive, fmt.Sprintf("the server's clock stepped by %v", step))
+	if !allTimed(ops) {
+		return byBound(ops, rule, c)
 	}
-	return j
+	if op := c.misplaced(ops); op != nil {
+		return byBound(ops, rule, c).because(Broken, fmt.Sprintf("%s bears the time %d, but was called at %d or later and had returned by %d",
+			name(op), op.Decision.At.UnixMicro(), c.earliest(op.Call).UnixMicro(), c.latest(op.Return).UnixMicro()))
+	}
+	return exact(ops, rule)
 }
 
 // exact judges the calls on one fresh key by replaying them against the rule's model.
@@ -106,12 +108,11 @@ func exact(ops []history.Op, rule model.Rule) Judgement {
 	return j.because(Broken, difference.String())
 }
 
-// byBound judges the calls on one fresh key by the most that the rule admits over the time that passed, of which two
-// readings of the server's clock tell, one before the first call and one after the last return.
-func byBound(ops []history.Op, rule model.Rule, first, last Reading) Judgement {
+// byBound judges the calls on one fresh key by the most that the rule admits over the time that passed.
+func byBound(ops []history.Op, rule model.Rule, c clock) Judgement {
 	j := tally(ops, rule)
 	if len(ops) > 0 {
-		from, to := bracket(ops, first, last)
+		from, to := c.bracket(ops)
 		j.bound(rule.Most(ops[0].Request.Limit, from, to))
 	}
 	if j.Overshoot > 0 {

@@ -207,6 +207,19 @@ func TestJudgeChoosesTheWay(t *testing.T) {
 	if j := Judge(ops, rule, first, stepped); j.Verdict != Inconclusive || !strings.Contains(j.Reason, "stepped") {
 		t.Errorf("stepped: %s: %s", j.Verdict, j.Reason)
 	}
+	fast := slices.Clone(ops) // a limiter whose clock runs ten times as fast, in the right order
+	state := rule.Fresh
+	for i := range fast {
+		at := epoch.Add(10 * fast[i].Decision.At.Sub(epoch))
+		state, fast[i].Decision = state.Check(at, fast[i].Request)
+		fast[i].Decision.At = at
+	}
+	if j := exact(fast, rule); j.Verdict != Held {
+		t.Fatalf("the fast clock does not even sort itself valid: %s", j.Reason)
+	}
+	if j := Judge(fast, rule, first, last); j.Verdict != Broken || !strings.Contains(j.Reason, "bears the time") {
+		t.Errorf("a clock of its own: %s: %s", j.Verdict, j.Reason)
+	}
 	ops[7].Decision.At = time.Time{}
 	if j := Judge(ops, rule, first, last); j.Verdict != Held || j.Replayed != 0 {
 		t.Errorf("without a time: %s, %d replayed: %s", j.Verdict, j.Replayed, j.Reason)
@@ -235,7 +248,7 @@ func TestBoundIsPassedByOneEvent(t *testing.T) {
 		{10, 5, 0, Held, 0}, {11, 5, 0, Broken, 1}, {11, 5, 100 * time.Millisecond, Held, 0}, {12, 5, 199 * time.Millisecond, Broken, 1},
 		{9, 0, 0, Inconclusive, 0},
 	} {
-		j := byBound(burst(c.allowed, c.denied), rule, Reading{Server: epoch, After: 0}, Reading{Server: epoch.Add(c.passed), Before: 1000})
+		j := byBound(burst(c.allowed, c.denied), rule, clock{Reading{Server: epoch, Before: -int64(time.Hour), After: 0}, Reading{Server: epoch.Add(c.passed), Before: 1000, After: int64(time.Hour)}})
 		if j.Verdict != c.want || j.Overshoot != c.over {
 			t.Errorf("%d allowed in %v: %s, over by %d: %s", c.allowed, c.passed, j.Verdict, j.Overshoot, j.Reason)
 		}
@@ -252,16 +265,12 @@ func TestBracketTakesOffWhatPassedOutsideTheCalls(t *testing.T) {
 	}
 	first := Reading{Server: epoch, Before: -10, After: 0}
 	last := Reading{Server: epoch.Add(10 * time.Second), Before: 10 * second, After: 11 * second}
-	from, to := bracket(ops, first, last)
+	from, to := clock{first, last}.bracket(ops)
 	if from.After(epoch.Add(5*time.Second)) || to.Before(epoch.Add(6*time.Second)) || to.Sub(from) > 1020*time.Millisecond {
 		t.Errorf("from %v to %v after the first reading", from.Sub(epoch), to.Sub(epoch))
 	}
-	if from, to := bracket(ops[:1], first, last); from != first.Server || to != last.Server {
+	if from, to := (clock{first, last}).bracket(ops[:1]); from != first.Server || to != last.Server {
 		t.Errorf("with nothing admitted: %v to %v", from, to)
-	}
-	back := Reading{Server: epoch.Add(-time.Hour), Before: 10 * second}
-	if from, to := bracket(ops, first, back); from != to {
-		t.Errorf("after a step back of the clock: %v to %v", from, to)
 	}
 }
 
@@ -275,7 +284,7 @@ func TestSteppedClocksAreSeen(t *testing.T) {
 		999 * time.Millisecond: 0, 1002 * time.Millisecond: 0, time.Second: 0, 0: -998_001 * time.Microsecond,
 		-time.Hour: -time.Hour - 998_001*time.Microsecond, time.Hour: time.Hour - 1_002_002*time.Microsecond,
 	} {
-		if got := Stepped(first, last(passed)); got != want {
+		if got := (clock{first, last(passed)}).stepped(); got != want {
 			t.Errorf("%v on the server in a second: stepped by %v, want %v", passed, got, want)
 		}
 	}
@@ -291,15 +300,15 @@ func TestUndershootIsSeenWithoutAModel(t *testing.T) {
 		op.Decision.Allowed = i < 3
 		ops = append(ops, op)
 	}
-	last := Reading{Server: epoch, Before: 1000}
-	j := byBound(ops, model.TokenBucket(), Reading{Server: epoch}, last)
+	c := clock{Reading{Server: epoch}, Reading{Server: epoch, Before: 1000, After: 1000}}
+	j := byBound(ops, model.TokenBucket(), c)
 	if j.Verdict != Broken || j.Undershoot == 0 {
 		t.Errorf("%s, undershoot %d", j.Verdict, j.Undershoot)
 	}
 	for i := range ops {
 		ops[i].Decision.Allowed = i < 10
 	}
-	if j := byBound(ops, model.TokenBucket(), Reading{Server: epoch}, last); j.Verdict != Held || j.Undershoot != 0 {
+	if j := byBound(ops, model.TokenBucket(), c); j.Verdict != Held || j.Undershoot != 0 {
 		t.Errorf("ten of ten: %s, undershoot %d", j.Verdict, j.Undershoot)
 	}
 }
