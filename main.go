@@ -1,4 +1,4 @@
-// Rlctl exercises and proves Redis rate limiters. See README.md.
+// Rlctl exercises Redis rate limiters and checks what they answer. See README.md.
 package main
 
 import (

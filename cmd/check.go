@@ -236,7 +236,7 @@ func (v *checkView) end() error {
 	if len(v.table.Rows) == 0 {
 		return nil
 	}
-	v.table.Columns = []report.Column{{Title: "key"}, {Title: "limiter"}, {Title: "decision"}, {Title: "left"}, {Title: "then"}}
+	v.table.Columns = []report.Column{{Title: "KEY"}, {Title: "LIMITER"}, {Title: "DECISION"}, {Title: "LEFT"}, {Title: "THEN"}}
 	return report.Document{Table: v.table}.Write(v.env.stdout, v.format, v.env.out)
 }
 

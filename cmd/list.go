@@ -76,7 +76,7 @@ func listRow(entry target.Entry, r listRecord) []report.Cell {
 		name, rule = "  "+entry.Name, entry.Flaw
 	}
 	if entry.BrokenBy == target.Nothing {
-		broken.Tone = report.Good
+		broken = report.Cell{Text: "none known", Tone: report.Good}
 	}
 	if r.ScriptSHA1 != nil {
 		sha = (*r.ScriptSHA1)[:8]

@@ -17,6 +17,9 @@ func newMan(*env) *cobra.Command {
 		Args:   arguments("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
 			c.Root().DisableAutoGenTag = true
+			if err := os.MkdirAll(args[0], 0o777); err != nil {
+				return writeError{args[0], err}
+			}
 			err := doc.GenManTree(c.Root(), &doc.GenManHeader{Section: "1", Source: "rlctl"}, args[0])
 			if path := new(os.PathError); errors.As(err, &path) {
 				return writeError{path.Path, err}

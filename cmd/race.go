@@ -29,6 +29,7 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 		Example: "  rlctl race --procs 20 --limit 100\n" +
 			"  rlctl race naive-counter fixed-window --procs 50 --rounds 5\n" +
 			"  rlctl race gcra --limit 1000/1s --burst 100 --format json",
+		Annotations:       online(),
 		ValidArgsFunction: cobra.FixedCompletions(target.Names(e.catalogue), cobra.ShellCompDirectiveNoFileComp),
 	}
 	flags := c.Flags()
@@ -37,7 +38,7 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 	flags.Var(&cost, "cost", "events that each request takes")
 	flags.IntVar(&p.Procs, "procs", 20, "processes")
 	flags.IntVar(&p.Clients, "clients", 1, "concurrent callers in each process")
-	flags.Int64Var(&p.Attempts, "attempts", 0, "requests a caller (default: enough to pass the limit 20 times)")
+	flags.Int64Var(&p.Attempts, "attempts", 0, "requests a caller (default: twice the limit, and together 20 times the limit)")
 	flags.IntVar(&p.Rounds, "rounds", 1, "rounds, each on a fresh key")
 	flags.Var(&seed, "seed", "gives the request ids again, not the interleaving (default: random)")
 	flags.BoolVar(&p.GoroutinesOnly, "goroutines-only", false, "all callers in one process")

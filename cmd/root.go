@@ -70,10 +70,10 @@ func newRoot(e *env) *cobra.Command {
 	conn := &connFlags{}
 	root := &cobra.Command{
 		Use:   "rlctl COMMAND",
-		Short: "Exercise and prove Redis rate limiters",
-		Long: "rlctl asks, races and proves rate limiters that live in Redis.\n" +
+		Short: "Exercise and check Redis rate limiters",
+		Long: "rlctl asks rate limiters that live in Redis, races them, and checks what they answered.\n" +
 			"Results go to stdout, progress and notes to stderr.",
-		Example:       "  rlctl check client-1 --limit 100/1m\n  rlctl list\n  rlctl script load",
+		Example:       "  rlctl race --procs 20 --limit 100\n  rlctl check client-1 --limit 100/1m\n  rlctl list\n  rlctl script load",
 		Version:       readBuild().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
