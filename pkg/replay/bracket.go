@@ -62,3 +62,23 @@ func Stepped(first, last Reading) time.Duration {
 func longer(ns int64) time.Duration {
 	return time.Duration(ns+ns/drift) + time.Microsecond
 }
+
+// madeUp finds a decision that bears a time which the server's clock did not show between its call and its return, as
+// far as two readings tell between which it did not step. A limiter that keeps a clock of its own would else be
+// replayed by that clock, and refill as fast as it likes.
+func madeUp(ops []history.Op, first, last Reading) *history.Op {
+	span := last.After - first.Before
+	slack := longer(span) - time.Duration(span) // what Stepped lets pass is nobody's fault
+	slack += time.Duration(first.After - first.Before + last.After - last.Before)
+	for i := range ops {
+		op := &ops[i]
+		if op.Outcome != history.Decided || op.Decision.At.IsZero() {
+			continue
+		}
+		at := op.Decision.At.Sub(first.Server)
+		if at < time.Duration(op.Call-first.After)-slack || at > time.Duration(op.Return-first.Before)+slack {
+			return op
+		}
+	}
+	return nil
+}

@@ -21,14 +21,18 @@ func sortTimed(ts []timed) {
 	slices.SortFunc(ts, func(a, b timed) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.call, b.call)) })
 }
 
-// allTimed tells whether every decision bears the server's time.
-func allTimed(ops []history.Op) bool {
+// countTimed counts the decisions that bear the server's time, and those that do not.
+func countTimed(ops []history.Op) (timed, untimed int) {
 	for i := range ops {
-		if ops[i].Outcome == history.Decided && ops[i].Decision.At.IsZero() {
-			return false
+		switch {
+		case ops[i].Outcome != history.Decided:
+		case ops[i].Decision.At.IsZero():
+			untimed++
+		default:
+			timed++
 		}
 	}
-	return true
+	return timed, untimed
 }
 
 // sorted splits a history into what was decided, in the order of the server's clock, and what may have been: the

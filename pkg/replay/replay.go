@@ -2,7 +2,8 @@
 //
 // An exact replay is for limiters that report the server's time: their decisions are sorted by it and must be, field by field,
 // those of the rule's model. The order must also agree with real time, so that a limiter cannot sort itself valid: a
-// call that returned before another was made has the earlier time. Two decisions in one microsecond may stand either
+// call that returned before another was made has the earlier time, and each time is one that the server's clock showed
+// while the call was under way. Two decisions in one microsecond may stand either
 // way round. A call whose reply was lost may be put in wherever that explains what later replies say, or left out.
 //
 // A bound is for the others: it compares what was admitted with the most that the rule admits over the time that
@@ -67,16 +68,24 @@ func describe(d limiter.Decision) string {
 
 // Judge judges the calls on one fresh key: exactly if every decision bears the server's time, else by a bound. The two
 // readings of the server's clock lie before the first call and after the last return. Across a step of that clock
-// nothing can be judged.
+// nothing can be judged. A limiter that bears the time only where it likes does not get away with a bound.
 func Judge(ops []history.Op, rule model.Rule, first, last Reading) Judgement {
 	var j Judgement
-	if allTimed(ops) {
+	timed, untimed := countTimed(ops)
+	if untimed == 0 {
 		j = exact(ops, rule)
 	} else {
 		j = byBound(ops, rule, first, last)
 	}
 	if step := Stepped(first, last); step != 0 {
 		return j.because(Inconclusive, fmt.Sprintf("the server's clock stepped by %v", step))
+	}
+	if op := madeUp(ops, first, last); op != nil {
+		return j.because(Broken, fmt.Sprintf("%s bears %d, a time that the server's clock did not show while it was under way",
+			name(op), op.Decision.At.UnixMicro()))
+	}
+	if timed > 0 && untimed > 0 && j.Verdict == Held {
+		return j.because(Inconclusive, fmt.Sprintf("%d of %d decisions bear no server time", untimed, timed+untimed))
 	}
 	return j
 }

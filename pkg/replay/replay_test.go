@@ -208,8 +208,57 @@ func TestJudgeChoosesTheWay(t *testing.T) {
 		t.Errorf("stepped: %s: %s", j.Verdict, j.Reason)
 	}
 	ops[7].Decision.At = time.Time{}
+	if j := Judge(ops, rule, first, last); j.Verdict != Inconclusive || j.Replayed != 0 {
+		t.Errorf("one without a time: %s, %d replayed: %s", j.Verdict, j.Replayed, j.Reason)
+	}
+	for i := range ops {
+		ops[i].Decision.At = time.Time{}
+	}
 	if j := Judge(ops, rule, first, last); j.Verdict != Held || j.Replayed != 0 {
 		t.Errorf("without a time: %s, %d replayed: %s", j.Verdict, j.Replayed, j.Reason)
+	}
+}
+
+// TestAClockOfItsOwnIsSeen: a limiter whose clock goes ten times as fast, or an hour ahead, is true to it in all it says.
+func TestAClockOfItsOwnIsSeen(t *testing.T) {
+	for name, rule := range rules {
+		for what, clock := range map[string]func(time.Time) time.Time{
+			"fast":  func(at time.Time) time.Time { return epoch.Add(10 * at.Sub(epoch)) },
+			"slow":  func(at time.Time) time.Time { return epoch.Add(at.Sub(epoch) / 10) },
+			"ahead": func(at time.Time) time.Time { return at.Add(time.Hour) },
+			"true":  func(at time.Time) time.Time { return at },
+		} {
+			ops := truthful(rule(), limit, 400, 1)
+			slices.SortFunc(ops, func(a, b history.Op) int { return a.Decision.At.Compare(b.Decision.At) })
+			state, want := rule().Fresh, Broken
+			for i := range ops {
+				at := clock(ops[i].Decision.At)
+				state, ops[i].Decision = state.Check(at, ops[i].Request)
+			}
+			if what == "true" {
+				want = Held
+			}
+			end := epoch.Add(time.Second)
+			j := Judge(ops, rule(), Reading{epoch, epoch.UnixNano(), epoch.UnixNano()}, Reading{end, end.UnixNano(), end.UnixNano()})
+			if j.Verdict != want {
+				t.Errorf("%s, %s: %s: %s", name, what, j.Verdict, j.Reason)
+			}
+		}
+	}
+}
+
+// TestManyLostRepliesEnd: a log's denial shows when its newest entry came. With 20 lost, the subsets are too many to try.
+func TestManyLostRepliesEnd(t *testing.T) {
+	for name, rule := range rules {
+		ops := truthful(rule(), limiter.Limit{Events: 100, Window: time.Minute}, 300, 1)
+		denied := find(ops, history.Op.Denied)
+		for i := denied - 20; i < denied; i++ {
+			ops[i].Outcome, ops[i].Decision = history.Unknown, limiter.Decision{}
+		}
+		start := time.Now()
+		if j := exact(ops, rule()); j.Verdict == Broken || time.Since(start) > 10*time.Second {
+			t.Errorf("%s: %s after %v: %s", name, j.Verdict, time.Since(start), j.Reason)
+		}
 	}
 }
 
