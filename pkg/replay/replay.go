@@ -45,6 +45,8 @@ type Judgement struct {
 	Unknown    int64
 	Replayed   int64       // decisions that the model was asked about, in an exact replay
 	Difference *Difference // the first decision that the model does not make, in an exact replay
+
+	undecided limiter.Class // of the first call that was not decided
 }
 
 // Difference is a decision beside the one that the rule makes there.
@@ -153,6 +155,9 @@ func tally(ops []history.Op, rule model.Rule) Judgement {
 			j.Failed++
 		default:
 			j.Unknown++
+		}
+		if op.Outcome != history.Decided && j.undecided == "" {
+			j.undecided = op.Class
 		}
 	}
 	j.Undershoot = undershoot(ops, rule)

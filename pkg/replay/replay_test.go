@@ -374,3 +374,18 @@ func TestAMillionDecisions(t *testing.T) {
 		}
 	}
 }
+
+// TestCostsBeyondAnInt64: the largest costs add up to more than a sum of them holds.
+func TestCostsBeyondAnInt64(t *testing.T) {
+	l := limiter.Limit{Events: 10, Window: time.Hour}
+	rule := model.FixedWindow()
+	lost := history.Op{Outcome: history.Unknown, Class: limiter.ClassNoAnswer, Request: model.Request{Limit: l, Cost: limiter.MaxCost}}
+	denied := history.Op{Outcome: history.Decided, Call: 1, Return: 2, Request: model.Request{Limit: l, Cost: 1}}
+	denied.Decision.RetryAfter = time.Second
+	ops := append(slices.Repeat([]history.Op{lost}, 1025), denied)
+	if j := byBound(ops, rule, Reading{Server: epoch}, Reading{Server: epoch}); j.Verdict != Inconclusive || j.Undershoot != 0 {
+		t.Errorf("%s, undershoot %d: %s", j.Verdict, j.Undershoot, j.Reason)
+	} else if want := "1025 of 1026 calls were not decided (no-answer)"; j.Reason != want {
+		t.Errorf("%q, want %q", j.Reason, want)
+	}
+}
