@@ -28,36 +28,37 @@ func longer(ns int64) time.Duration {
 	return time.Duration(max(0, ns+ns/drift)) + time.Microsecond
 }
 
-// earliest is the least that the server's clock can have shown at an instant.
-func (c clock) earliest(ns int64) time.Time {
-	a, b := c.first.Server.Add(shorter(ns-c.first.After)), c.last.Server.Add(-longer(c.last.After-ns))
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// latest is the most.
-func (c clock) latest(ns int64) time.Time {
-	a, b := c.first.Server.Add(longer(ns-c.first.Before)), c.last.Server.Add(time.Microsecond-shorter(c.last.Before-ns))
-	if a.Before(b) {
-		return a
-	}
-	return b
+// passed is how much time passed on the server's clock between the readings, at least and at most.
+func (c clock) passed() (least, most time.Duration) {
+	return shorter(c.last.Before - c.first.After), longer(c.last.After - c.first.Before)
 }
 
 // stepped tells by how much the server's clock went other than ours between the readings, 0 if that is within what
 // reading it can tell. Decisions made across a step cannot be judged: their order is no longer that of their times.
 func (c clock) stepped() time.Duration {
-	passed := c.last.Server.Sub(c.first.Server)
-	least, most := shorter(c.last.Before-c.first.After), longer(c.last.After-c.first.Before)
-	switch {
+	least, most := c.passed()
+	switch passed := c.last.Server.Sub(c.first.Server); {
 	case passed < least:
 		return passed - least
 	case passed > most:
 		return passed - most
 	}
 	return 0
+}
+
+// slack is the largest step that stepped does not see. It accuses nobody.
+func (c clock) slack() time.Duration {
+	least, most := c.passed()
+	return most - least
+}
+
+// earliest is the least that the server's clock can have shown at an instant, and latest the most.
+func (c clock) earliest(ns int64) time.Time {
+	return c.first.Server.Add(shorter(ns-c.first.After) - c.slack())
+}
+
+func (c clock) latest(ns int64) time.Time {
+	return c.last.Server.Add(c.slack() - shorter(c.last.Before-ns))
 }
 
 // bracket is a span of the server's clock in which everything that was admitted was decided: from the first such call
@@ -83,7 +84,8 @@ func (c clock) bracket(ops []history.Op) (from, to time.Time) {
 func (c clock) misplaced(ops []history.Op) *history.Op {
 	for i := range ops {
 		op := &ops[i]
-		if op.Outcome == history.Decided && (op.Decision.At.Before(c.earliest(op.Call)) || op.Decision.At.After(c.latest(op.Return))) {
+		if at := op.Decision.At; op.Outcome == history.Decided && !at.IsZero() &&
+			(at.Before(c.earliest(op.Call)) || at.After(c.latest(op.Return))) {
 			return op
 		}
 	}

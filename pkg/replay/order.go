@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"sort"
@@ -21,14 +22,18 @@ func sortTimed(ts []timed) {
 	slices.SortFunc(ts, func(a, b timed) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.call, b.call)) })
 }
 
-// allTimed tells whether every decision bears the server's time.
-func allTimed(ops []history.Op) bool {
+// countTimed counts the decisions that bear the server's time, and those that do not.
+func countTimed(ops []history.Op) (timed, untimed int) {
 	for i := range ops {
-		if ops[i].Outcome == history.Decided && ops[i].Decision.At.IsZero() {
-			return false
+		switch {
+		case ops[i].Outcome != history.Decided:
+		case ops[i].Decision.At.IsZero():
+			untimed++
+		default:
+			timed++
 		}
 	}
-	return true
+	return timed, untimed
 }
 
 // sorted splits a history into what was decided, in the order of the server's clock, and what may have been: the
@@ -100,13 +105,13 @@ func end(t timed) int64 {
 func (j Judgement) pressed(ts []timed, held string) Judgement {
 	demand := int64(0)
 	for _, t := range ts {
-		demand += t.Request.Cost
+		demand = plus(demand, t.Request.Cost)
 	}
 	switch {
 	case j.Undershoot > 0:
 		return j.because(Broken, "events were denied that the rule has room for, whatever the order")
-	case j.Allowed == 0 && j.Denied == 0:
-		return j.because(Inconclusive, "nothing was decided")
+	case j.Failed+j.Unknown > 0 && (demand <= j.Allowance || j.Denied == 0 || j.Allowed == 0):
+		return j.because(Inconclusive, fmt.Sprintf("%d of %d calls were not decided (%s)", j.Failed+j.Unknown, j.Attempts, j.undecided))
 	case demand <= j.Allowance:
 		return j.because(Inconclusive, "demand did not pass the limit")
 	case j.Denied == 0:
@@ -125,18 +130,26 @@ func undershoot(ops []history.Op, rule model.Rule) int64 {
 	takers := byCall(ops, func(op history.Op) bool { return !op.Denied() && op.Outcome != history.Failed })
 	taken := make([]int64, len(takers)+1) // by the first i of them
 	for i, t := range takers {
-		taken[i+1] = taken[i] + t.Request.Cost
+		taken[i+1] = plus(taken[i], t.Request.Cost)
 	}
 	sum := int64(0)
 	for i := range ops {
 		if op := &ops[i]; op.Denied() {
 			before := sort.Search(len(takers), func(i int) bool { return takers[i].Call >= op.Return })
-			if taken[before]+op.Request.Cost <= capacity(rule, op) {
-				sum += op.Request.Cost
+			if plus(taken[before], op.Request.Cost) <= capacity(rule, op) {
+				sum = plus(sum, op.Request.Cost)
 			}
 		}
 	}
 	return sum
+}
+
+// plus adds costs, of which a thousand of the largest pass what an int64 holds.
+func plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // capacity is what a fresh key has room for at once.

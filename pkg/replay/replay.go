@@ -1,9 +1,10 @@
 // Package replay judges a recorded history.
 //
-// An exact replay is for limiters that report the server's time: their decisions are sorted by it and must be, field by field,
-// those of the rule's model. The times must also agree with real time, so that a limiter cannot sort itself valid: a
-// call that returned before another was made has the earlier time, and each lies between its call and its return. Two decisions in one microsecond may stand either
-// way round. A call whose reply was lost may be put in wherever that explains what later replies say, or left out.
+// An exact replay is for limiters that report the server's time: their decisions are sorted by it and must be, field by
+// field, those of the rule's model. The times must also agree with real time, so that a limiter cannot sort itself valid: a
+// call that returned before another was made has the earlier time, and each time is one that the server's clock showed
+// while the call was under way. Two decisions in one microsecond may stand either way round. A call whose reply was lost
+// may be put in wherever that explains what later replies say, or left out.
 //
 // A bound is for the others: it compares what was admitted with the most that the rule admits over the time that
 // passed, which is weaker: a limiter can break its rule by less than that and not be caught.
@@ -44,6 +45,8 @@ type Judgement struct {
 	Unknown    int64
 	Replayed   int64       // decisions that the model was asked about, in an exact replay
 	Difference *Difference // the first decision that the model does not make, in an exact replay
+
+	undecided limiter.Class // of the first call that was not decided
 }
 
 // Difference is a decision beside the one that the rule makes there.
@@ -65,22 +68,27 @@ func describe(d limiter.Decision) string {
 	return fmt.Sprintf("%s (remaining %d, retry %v, reset %v)", word, d.Remaining, d.RetryAfter, d.ResetAfter)
 }
 
-// Judge judges the calls on one fresh key: exactly if every decision bears the server's time, else by a bound. The two
-// readings of the server's clock lie before the first call and after the last return. Across a step of that clock
-// nothing can be judged.
+// Judge judges the calls on one fresh key: exactly if every decision bears the server's time, by a bound if none does.
+// The two readings of the server's clock lie before the first call and after the last return. Across a step of that
+// clock nothing can be judged.
 func Judge(ops []history.Op, rule model.Rule, first, last Reading) Judgement {
 	c := clock{first, last}
 	if step := c.stepped(); step != 0 {
 		return tally(ops, rule).because(Inconclusive, fmt.Sprintf("the server's clock stepped by %v", step))
 	}
-	if !allTimed(ops) {
-		return byBound(ops, rule, c)
+	timed, untimed := countTimed(ops)
+	if untimed == 0 && c.misplaced(ops) == nil {
+		return exact(ops, rule)
 	}
+	j := byBound(ops, rule, c)
 	if op := c.misplaced(ops); op != nil {
-		return byBound(ops, rule, c).because(Broken, fmt.Sprintf("%s bears the time %d, but was called at %d or later and had returned by %d",
-			name(op), op.Decision.At.UnixMicro(), c.earliest(op.Call).UnixMicro(), c.latest(op.Return).UnixMicro()))
+		return j.because(Broken, fmt.Sprintf("%s bears %d, a time that the server's clock did not show while it was under way",
+			name(op), op.Decision.At.UnixMicro()))
 	}
-	return exact(ops, rule)
+	if timed > 0 && j.Verdict == Held { // else it would get away with a bound
+		return j.because(Inconclusive, fmt.Sprintf("%d of %d decisions bear no server time", untimed, timed+untimed))
+	}
+	return j
 }
 
 // exact judges the calls on one fresh key by replaying them against the rule's model.
@@ -145,6 +153,9 @@ func tally(ops []history.Op, rule model.Rule) Judgement {
 			j.Failed++
 		default:
 			j.Unknown++
+		}
+		if op.Outcome != history.Decided && j.undecided == "" {
+			j.undecided = op.Class
 		}
 	}
 	j.Undershoot = undershoot(ops, rule)

@@ -18,12 +18,14 @@ type search struct {
 	lost     []timed     // not yet put in, by call
 	without  model.State // with every lost call left out; nil while nothing was guessed
 	gaveUp   bool        // more decisions bore one microsecond than could be ordered
+	tries    *int        // how many more places for lost calls to try: all subsets of many would take for ever
 }
 
 // replay returns the first decision that the model does not make, nil if there is none, and whether a lost call may
 // explain it.
 func replay(decided, lost []timed, fresh model.State) (first *Difference, excused bool) {
-	s := search{state: fresh, lost: lost}
+	tries := 1_000 + 20*len(lost) // enough for some lost calls before each reply that shows them
+	s := search{state: fresh, lost: lost, tries: &tries}
 	for n := 0; len(decided) > 0; decided = decided[n:] {
 		n = tie(decided)
 		group := decided[:n]
@@ -69,7 +71,10 @@ func (s *search) follow(group []timed) *Difference {
 			if !d.Allowed {
 				continue // leaves no trace
 			}
-			branch := search{state: with, previous: at, lost: without(s.lost, i)}
+			if *s.tries--; *s.tries < 0 {
+				return difference
+			}
+			branch := search{state: with, previous: at, lost: without(s.lost, i), tries: s.tries}
 			if branch.follow(group) == nil {
 				s.guess(group)
 				s.state, s.previous, s.lost = branch.state, branch.previous, branch.lost
