@@ -76,15 +76,15 @@ func Judge(ops []history.Op, rule model.Rule, first, last Reading) Judgement {
 	if step := c.stepped(); step != 0 {
 		return tally(ops, rule).because(Inconclusive, fmt.Sprintf("the server's clock stepped by %v", step))
 	}
+	if op := c.misplaced(ops); op != nil {
+		return byBound(ops, rule, c).because(Broken, fmt.Sprintf(
+			"%s bears %d, a time that the server's clock did not show while it was under way", name(op), op.Decision.At.UnixMicro()))
+	}
 	timed, untimed := countTimed(ops)
-	if untimed == 0 && c.misplaced(ops) == nil {
+	if untimed == 0 {
 		return exact(ops, rule)
 	}
 	j := byBound(ops, rule, c)
-	if op := c.misplaced(ops); op != nil {
-		return j.because(Broken, fmt.Sprintf("%s bears %d, a time that the server's clock did not show while it was under way",
-			name(op), op.Decision.At.UnixMicro()))
-	}
 	if timed > 0 && j.Verdict == Held { // else it would get away with a bound
 		return j.because(Inconclusive, fmt.Sprintf("%d of %d decisions bear no server time", untimed, timed+untimed))
 	}
