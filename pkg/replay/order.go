@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"time"
 
 	"github.com/rlctl/rlctl/pkg/history"
 	"github.com/rlctl/rlctl/pkg/model"
@@ -131,16 +130,10 @@ func undershoot(ops []history.Op, rule model.Rule) int64 {
 	for i := range ops {
 		if op := &ops[i]; op.Denied() {
 			before := sort.Search(len(takers), func(i int) bool { return takers[i].Call >= op.Return })
-			if taken[before]+op.Request.Cost <= capacity(rule, op) {
+			if taken[before]+op.Request.Cost <= rule.Capacity(op.Request.Limit) {
 				sum += op.Request.Cost
 			}
 		}
 	}
 	return sum
-}
-
-// capacity is what a fresh key has room for at once.
-func capacity(rule model.Rule, op *history.Op) int64 {
-	now := time.Unix(0, 0)
-	return rule.Most(op.Request.Limit, now, now)
 }
