@@ -80,9 +80,17 @@ func runRace(ctx context.Context, e *env, p experiment.Race, format *choice) err
 		err = errors.Join(err, e.show(format, result.Document()))
 	}
 	if err != nil {
-		return atServer(p.Conn.String(), err)
+		return atServer(serverOf(p), err)
 	}
 	return verdictError(result.Verdict)
+}
+
+// serverOf says which server an experiment talks to.
+func serverOf(p experiment.Race) string {
+	if p.Private {
+		return privateServer
+	}
+	return p.Conn.String()
 }
 
 // experiment is what experiments find around them.
