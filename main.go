@@ -10,6 +10,7 @@ import (
 
 func main() {
 	ctx, stop := cmd.WithSignals(context.Background())
-	defer stop()
-	os.Exit(cmd.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	code := cmd.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -45,7 +44,9 @@ func (f *connFlags) register(root *cobra.Command, flags *pflag.FlagSet) {
 	flags.StringVar(&f.SentinelMaster, "sentinel-master", "", "the server is a sentinel; talk to this master")
 	flags.Var(&f.timeout, "timeout", "longest wait for a connection and for each command")
 	flags.StringVar(&f.prefix, "prefix", "ratelimit", "first word of every key")
-	for _, name := range []string{"host", "port", "socket", "user", "pass", "url", "db", "sni", "sentinel-master", "timeout", "prefix"} {
+	for _, name := range []string{
+		"host", "port", "socket", "user", "pass", "url", "db", "sni", "sentinel-master", "timeout", "prefix",
+	} {
 		completeWords(root, name, nil)
 	}
 }
@@ -64,12 +65,12 @@ func (f *connFlags) named(ctx context.Context, e *env, flags *pflag.FlagSet) (co
 
 // read takes the place from the flags, else from the first variable that is set, and then what other flags change.
 // A place from a flag leaves the variables out altogether, so that no password goes to a server it was not meant for.
-func (f *connFlags) read(ctx context.Context, e *env, flags *pflag.FlagSet, variables ...string) (target.Conn, bool, error) {
-	conn, given := target.Conn{}, false
+func (f *connFlags) read(
+	ctx context.Context, e *env, flags *pflag.FlagSet, variables ...string,
+) (conn target.Conn, given bool, err error) {
 	for _, name := range []string{"url", "host", "port", "socket"} {
 		given = given || flags.Changed(name)
 	}
-	var err error
 	if flags.Changed("url") {
 		conn, err = f.fromURL(e, flags)
 	} else if !given {
@@ -183,30 +184,21 @@ func (e *env) warnPassword(flag string) {
 	e.note("warning: ps shows the password in %s; safer: --pass-file FILE, or REDISCLI_AUTH", flag)
 }
 
-// open opens the one connection of a command. The end of ctx closes it, which ends a wait for an answer too.
-func open(ctx context.Context, where target.Conn) (rdb redis.UniversalClient, closed func(), err error) {
-	if rdb, err = where.Open(1); err != nil {
-		return nil, nil, usage(err)
-	}
-	stop := context.AfterFunc(ctx, func() { rdb.Close() })
-	return rdb, func() {
-		stop()
-		rdb.Close()
-	}, nil
-}
-
 // atServer says where an error of Redis came from.
-func atServer(where target.Conn, err error) error {
+func atServer(where string, err error) error {
 	if class(err) == "" {
 		return err
 	}
-	return redisError{where.String(), err}
+	return redisError{where, err}
 }
 
-// usage makes a usageError of an error about the flags, unless it is one.
+// usage makes a usageError of an error about the command line, unless it is one.
 func usage(err error) error {
-	if is[usageError](err) {
+	switch {
+	case is[usageError](err):
 		return err
+	case is[*target.ErrUnknownLimiter](err):
+		return usageError{err, "all limiters: rlctl list"}
 	}
 	return usageError{err: err}
 }

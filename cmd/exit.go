@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/target"
 )
 
 // The exit codes, the same whatever --format.
@@ -76,7 +77,7 @@ func exitCode(err error) int {
 		{is[writeError](err), exitWrite},
 		{errors.Is(err, errBroken), exitBroken},
 		{errors.Is(err, errInconclusive), exitInconclusive},
-		{is[usageError](err), exitUsage},
+		{is[usageError](err) || is[*target.ConnError](err), exitUsage},
 		{class(err) == limiter.ClassInvalid, exitUsage},
 		{class(err) == limiter.ClassAuth, exitAuth},
 		{class(err) != "", exitRedis},

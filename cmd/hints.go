@@ -65,10 +65,16 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 	return fmt.Sprintf("%s: %s", at, why), ""
 }
 
+// privateServer is where a redisError came from that no flag and no variable pointed at.
+const privateServer = "its private socket"
+
 func reachHint(at, typed string) string {
-	start := "start one: redis-server &"
-	if at != "127.0.0.1:6379" {
-		start = "is it running there?"
+	start := "is it running there?"
+	switch at {
+	case "127.0.0.1:6379":
+		start = "start one: redis-server &"
+	case privateServer:
+		start = "it ended during the run; try again"
 	}
 	return fmt.Sprintf("%s    or point elsewhere: %s -u redis://HOST:PORT", start, typed)
 }

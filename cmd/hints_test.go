@@ -36,6 +36,11 @@ func TestExplain(t *testing.T) {
 			"  is it running there?    or point elsewhere: rlctl check client-1 -u redis://HOST:PORT\n",
 		69,
 	}, {
+		refused(privateServer, limiter.ClassUnreachable, os.NewSyscallError("connect", syscall.ENOENT)),
+		"rlctl: cannot reach redis at its private socket (no such file or directory)\n" +
+			"  it ended during the run; try again    or point elsewhere: rlctl check client-1 -u redis://HOST:PORT\n",
+		69,
+	}, {
 		refused("db:6379", limiter.ClassNoAnswer, os.ErrDeadlineExceeded),
 		"rlctl: redis at db:6379 did not answer (timed out); the request may have been counted\n" +
 			"  wait longer: --timeout 5s    a server that wants TLS: --tls\n",

@@ -20,7 +20,7 @@ import (
 type limitFlags struct {
 	limit  rate
 	window window
-	burst  count
+	burst  int64
 }
 
 // register adds the flags with their defaults.
@@ -29,12 +29,12 @@ func (l *limitFlags) register(c *cobra.Command, events int64) {
 	l.window = window(time.Minute)
 	c.Flags().Var(&l.limit, "limit", "events per window, or per the window given with it: 100/1m")
 	c.Flags().Var(&l.window, "window", "the window: Go's durations (500ms, 1m30s) and days (1d)")
-	c.Flags().Var(&l.burst, "burst", "capacity of a bucket; 0 means the limit")
+	c.Flags().Var(whole{&l.burst, 0, limiter.MaxEvents}, "burst", "capacity of a bucket; 0 means the limit")
 }
 
 // read returns the limit that the flags mean together.
 func (l *limitFlags) read(flags *pflag.FlagSet) (limiter.Limit, error) {
-	limit := limiter.Limit{Events: l.limit.events, Window: time.Duration(l.window), Burst: int64(l.burst)}
+	limit := limiter.Limit{Events: l.limit.events, Window: time.Duration(l.window), Burst: l.burst}
 	if l.limit.window == 0 {
 		return limit, nil
 	}
@@ -62,44 +62,31 @@ func (r *rate) String() string {
 
 func (r *rate) Set(text string) error {
 	number, per, given := strings.Cut(text, "/")
-	var events count
-	if err := events.Set(number); err != nil {
+	if err := (whole{&r.events, 0, limiter.MaxEvents}).Set(number); err != nil {
 		return err
 	}
-	r.events, r.window = int64(events), 0
+	r.window = 0
 	if !given {
 		return nil
 	}
 	return r.window.Set(per)
 }
 
-// count is a number of events: 0 to 10^9.
-type count int64
+// whole is a flag that takes a whole number from least to most.
+type whole struct {
+	value       *int64
+	least, most int64
+}
 
-func (n *count) Type() string          { return "N" }
-func (n *count) String() string        { return strconv.FormatInt(int64(*n), 10) }
-func (n *count) Set(text string) error { return setWhole((*int64)(n), text, 0, limiter.MaxEvents) }
+func (w whole) Type() string   { return "N" }
+func (w whole) String() string { return strconv.FormatInt(*w.value, 10) }
 
-// cost is what one request takes: 0 to 2^53 - 1.
-type cost int64
-
-func (n *cost) Type() string          { return "N" }
-func (n *cost) String() string        { return strconv.FormatInt(int64(*n), 10) }
-func (n *cost) Set(text string) error { return setWhole((*int64)(n), text, 0, limiter.MaxCost) }
-
-// times is how often something is done: 1 to 10^9.
-type times int64
-
-func (n *times) Type() string          { return "N" }
-func (n *times) String() string        { return strconv.FormatInt(int64(*n), 10) }
-func (n *times) Set(text string) error { return setWhole((*int64)(n), text, 1, limiter.MaxEvents) }
-
-func setWhole(n *int64, text string, least, most int64) error {
+func (w whole) Set(text string) error {
 	v, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || v < least || v > most {
-		return fmt.Errorf("want a whole number from %s to %s", report.Int(least), report.Int(most))
+	if err != nil || v < w.least || v > w.most {
+		return fmt.Errorf("want a whole number from %s to %s", report.Int(w.least), report.Int(w.most))
 	}
-	*n = v
+	*w.value = v
 	return nil
 }
 

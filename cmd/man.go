@@ -9,7 +9,7 @@ import (
 )
 
 // newMan writes the man pages, for whoever packages rlctl.
-func newMan(*env) *cobra.Command {
+func newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man DIR",
 		Short:  "Write a man page a command into DIR",

@@ -10,14 +10,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rlctl/rlctl/pkg/experiment"
+	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/report"
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
 func newRace(e *env, conn *connFlags) *cobra.Command {
-	p := experiment.Race{}
-	limit, cost, seed := limitFlags{}, cost(1), hex(0)
+	p := experiment.Race{Cost: 1}
+	limit, seed := limitFlags{}, hex(0)
 	c := &cobra.Command{
 		Use:   "race [LIMITER...]",
 		Short: "Let processes race for one key and see who lets too many in",
@@ -35,7 +36,7 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 	flags := c.Flags()
 	flags.SortFlags = false
 	limit.register(c, 100)
-	flags.Var(&cost, "cost", "events that each request takes")
+	flags.Var(whole{&p.Cost, 0, limiter.MaxCost}, "cost", "events that each request takes")
 	flags.IntVar(&p.Procs, "procs", 20, "processes")
 	flags.IntVar(&p.Clients, "clients", 1, "concurrent callers in each process")
 	flags.Int64Var(&p.Attempts, "attempts", 0, "requests a caller (default: twice the limit, and together 20 times the limit)")
@@ -45,7 +46,7 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 	flags.BoolVar(&p.Yes, "yes", false, "do not ask before an experiment on a named server")
 	format := formatFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
-		p.Limiters, p.Cost, p.Seed, p.Prefix = args, int64(cost), uint64(seed), conn.prefix
+		p.Limiters, p.Seed, p.Prefix = args, uint64(seed), conn.prefix
 		if p.Limit, err = limit.read(flags); err != nil {
 			return err
 		}
@@ -67,7 +68,8 @@ func runRace(ctx context.Context, e *env, p experiment.Race, format *choice) err
 		return usage(err)
 	}
 	if !p.Private && !p.Conn.Loopback() {
-		err := e.confirm(ctx, p.Yes, fmt.Sprintf("%d processes are about to load %s, which is not this machine", p.Procs, p.Conn))
+		err := e.confirm(ctx, p.Yes,
+			fmt.Sprintf("%d processes are about to load %s, which is not this machine", p.Procs, p.Conn))
 		if err != nil {
 			return err
 		}
@@ -79,9 +81,17 @@ func runRace(ctx context.Context, e *env, p experiment.Race, format *choice) err
 		err = errors.Join(err, e.show(format, result.Document()))
 	}
 	if err != nil {
-		return atServer(p.Conn, err)
+		return atServer(serverOf(p), err)
 	}
 	return verdictError(result.Verdict)
+}
+
+// serverOf says which server an experiment talks to.
+func serverOf(p experiment.Race) string {
+	if p.Private {
+		return privateServer
+	}
+	return p.Conn.String()
 }
 
 // experiment is what experiments find around them.

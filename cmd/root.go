@@ -73,7 +73,7 @@ func newRoot(e *env) *cobra.Command {
 		Short: "Exercise and check Redis rate limiters",
 		Long: "rlctl asks rate limiters that live in Redis, races them, and checks what they answered.\n" +
 			"Results go to stdout, progress and notes to stderr.",
-		Example:       "  rlctl race --procs 20 --limit 100\n  rlctl check client-1 --limit 100/1m\n  rlctl list\n  rlctl script load",
+		Example:       "  rlctl race --procs 20 --limit 100\n  rlctl check client-1 --limit 100/1m\n  rlctl list",
 		Version:       readBuild().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -101,7 +101,7 @@ func newRoot(e *env) *cobra.Command {
 		newScript(e, conn),
 		newList(e),
 		newVersion(e),
-		newMan(e),
+		newMan(),
 		newKeeper(e),
 		newWorker(e),
 	)

@@ -23,7 +23,9 @@ type build struct {
 
 // readBuild reads what the Go linker wrote into the binary.
 func readBuild() build {
-	b := build{Schema: "rlctl.version/v1", Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	b := build{
+		Schema: "rlctl.version/v1", Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b

@@ -42,8 +42,9 @@ func parts() []part {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	os.Exit(check(ctx, parts(), os.Stdout))
+	code := check(ctx, parts(), os.Stdout)
+	stop()
+	os.Exit(code)
 }
 
 // check runs the parts and returns the exit code.

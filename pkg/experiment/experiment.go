@@ -1,4 +1,5 @@
 // Package experiment runs what rlctl shows: each experiment is a plan that is checked, run, and turned into a result.
+// What only asks a server something or looks after it, check and script, goes the same way.
 package experiment
 
 import (

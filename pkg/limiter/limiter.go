@@ -25,8 +25,9 @@ type Decision struct {
 
 // Limiter decides whether a request may pass.
 type Limiter interface {
-	// Check takes cost events (0 peeks) from key, the client's id, and says whether they were allowed. A denial is a
-	// Decision; an error is never a denial, and Counted tells whether the request may have been counted in spite of it.
+	// Check takes cost events, 0 (a peek) to MaxCost, from key, the client's id of 1 to 65536 bytes, and says whether
+	// they were allowed. A denial is a Decision; an error is never a denial, and Counted tells whether the request may
+	// have been counted in spite of it.
 	Check(ctx context.Context, key string, cost int64) (Decision, error)
 }
 
@@ -34,6 +35,7 @@ type Limiter interface {
 // again and not charged again by limiters that keep ids, which makes a retry safe there.
 type Identified interface {
 	Limiter
+	// CheckID is Check of the request with that id, 1 to MaxID bytes.
 	CheckID(ctx context.Context, key string, cost int64, id string) (Decision, error)
 }
 

@@ -23,6 +23,6 @@ func Apply(opts ...Option) Settings {
 // WithPrefix sets the first word of every key, "ratelimit" by default. Two limits on one client want two prefixes.
 func WithPrefix(prefix string) Option { return func(s *Settings) { s.Prefix = prefix } }
 
-// WithClock makes the limiter decide on the caller's clock. It exists to show why that is wrong, and for limiters
-// that have no other.
+// WithClock makes the limiter decide on the caller's clock, and leave Decision.At zero. It exists to show why that is
+// wrong, and for limiters that have no other.
 func WithClock(now func() time.Time) Option { return func(s *Settings) { s.Clock = now } }

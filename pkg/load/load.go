@@ -1,12 +1,11 @@
 // Package load is the one loop that sends requests, and what it counted.
 //
-// The loop is closed: a client asks again when it has its answer. It shows what a limiter does under as much pressure as
-// its clients can make, and hides from a latency the requests that a slow answer kept from being sent.
+// The loop is closed: a client asks again when it has its answer. It shows what a limiter does under as much pressure
+// as its clients can make, and hides from a latency the requests that a slow answer kept from being sent.
 package load
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
@@ -47,16 +46,15 @@ func Run(ctx context.Context, l limiter.Limiter, p Plan) Summary {
 }
 
 func (s *Summary) count(d limiter.Decision, err error) {
-	var e *limiter.Error
 	switch {
 	case err == nil && d.Allowed:
 		s.Allowed++
 	case err == nil:
 		s.Denied++
-	case errors.As(err, &e) && !e.Unknown:
-		s.Failed++
-	default:
+	case limiter.Counted(err):
 		s.Unknown++
+	default:
+		s.Failed++
 	}
 }
 

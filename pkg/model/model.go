@@ -10,8 +10,8 @@ import (
 	"github.com/rlctl/rlctl/pkg/limiter"
 )
 
-// Request is one call as the rule sees it. The limit may change from call to call. Its values lie within the bounds that
-// limiters accept; a rule has no errors.
+// Request is one call as the rule sees it. The limit may change from call to call. Its values lie within the bounds
+// that limiters accept; a rule has no errors.
 type Request struct {
 	Limit limiter.Limit
 	Cost  int64
@@ -45,4 +45,10 @@ type Rule struct {
 	// Most is the most events that the rule can admit on a fresh key from one instant of the server's clock to
 	// another, both included, whatever the requests.
 	Most func(l limiter.Limit, from, to time.Time) int64
+}
+
+// Capacity is the most events that a fresh key admits at once: the burst of a bucket, the limit of all else.
+func (r Rule) Capacity(l limiter.Limit) int64 {
+	now := time.Unix(0, 0)
+	return r.Most(l, now, now)
 }

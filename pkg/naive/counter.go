@@ -33,7 +33,7 @@ func NewCounter(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Opti
 	return &counter{c}, nil
 }
 
-// Check is GET, and where that allows it, INCRBY with its PEXPIREAT.
+// Check is GET, and where that allows it, INCRBY with its PEXPIRE.
 func (c *counter) Check(ctx context.Context, client string, cost int64) (limiter.Decision, error) {
 	key, err := c.begin(client, cost)
 	if err != nil || c.limit.Events == 0 {

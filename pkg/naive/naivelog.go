@@ -37,8 +37,8 @@ func (g naiveLog) Check(ctx context.Context, client string, cost int64) (limiter
 	return g.CheckID(ctx, client, cost, g.newID())
 }
 
-// CheckID is ZREMRANGEBYSCORE, ZCARD, and where that allows it, ZADD. A peek and a cost above the limit only read. An id
-// that comes twice moves its events to the later time.
+// CheckID is ZREMRANGEBYSCORE, ZCARD, and where that allows it, ZADD. A peek and a cost above the limit only read. An
+// id that comes twice moves its events to the later time.
 func (g naiveLog) CheckID(ctx context.Context, client string, cost int64, id string) (limiter.Decision, error) {
 	key, err := g.begin(client, cost, id)
 	if err != nil || g.limit.Events == 0 {

@@ -1,9 +1,6 @@
 package naive
 
 import (
-	"context"
-	"time"
-
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
@@ -12,8 +9,9 @@ import (
 
 // skewed-bucket is the script of token-bucket, told the time by its caller. It imitates token-bucket.
 //
-// It is atomic, and holds under any race of callers with one clock. When clocks differ, a caller ahead sees a refill that
-// has not happened yet, and a caller behind turns it back. A burst of 2 that refills one a second, B's clock 1 s ahead:
+// It is atomic, and holds under any race of callers with one clock. When clocks differ, a caller ahead sees a refill
+// that has not happened yet, and a caller behind turns it back. A burst of 2 that refills one a second, B's clock 1 s
+// ahead:
 //
 //	step | used, since | client A, at 12:00:00 | client B, at 12:00:01
 //	   1 | 2, 12:00:00 | take 2      allowed   |
@@ -22,35 +20,21 @@ import (
 //	   4 | 2, 12:00:01 |                       | take 1, 1 refilled   allowed   <- the fourth, and so on
 //
 // B gets whatever it asks for, and A, whose clock is right, gets nothing.
-//
-// Decision.At is zero, since the time is not the server's.
 type skewed struct {
 	limiter.Limiter
+	limiter.Resetter
 }
 
 // NewSkewed makes a skewed-bucket.
 func NewSkewed(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Option) (limiter.Limiter, error) {
-	const name = "skewed-bucket"
-	c, err := openBucket(name, rdb, l, opts)
+	c, err := openBucket("skewed-bucket", rdb, l, opts)
 	if err != nil {
 		return nil, err
 	}
 	source, _ := scripts.Source("token-bucket")
-	s, err := limiter.NewScript(rdb, name, source, l, limiter.WithPrefix(c.prefix), limiter.WithClock(c.clock))
+	s, err := limiter.NewScript(rdb, c.name, source, l, limiter.WithPrefix(c.prefix), limiter.WithClock(c.clock))
 	if err != nil {
 		return nil, err
 	}
-	return &skewed{s}, nil
-}
-
-// Check is one EVALSHA.
-func (s *skewed) Check(ctx context.Context, client string, cost int64) (limiter.Decision, error) {
-	d, err := s.Limiter.Check(ctx, client, cost)
-	d.At = time.Time{}
-	return d, err
-}
-
-// Reset deletes the key.
-func (s *skewed) Reset(ctx context.Context, client string) error {
-	return s.Limiter.(limiter.Resetter).Reset(ctx, client)
+	return skewed{s, s.(limiter.Resetter)}, nil
 }

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"sort"
-	"time"
 
 	"github.com/rlctl/rlctl/pkg/history"
 	"github.com/rlctl/rlctl/pkg/model"
@@ -136,7 +135,7 @@ func undershoot(ops []history.Op, rule model.Rule) int64 {
 	for i := range ops {
 		if op := &ops[i]; op.Denied() {
 			before := sort.Search(len(takers), func(i int) bool { return takers[i].Call >= op.Return })
-			if plus(taken[before], op.Request.Cost) <= capacity(rule, op) {
+			if plus(taken[before], op.Request.Cost) <= rule.Capacity(op.Request.Limit) {
 				sum = plus(sum, op.Request.Cost)
 			}
 		}
@@ -150,10 +149,4 @@ func plus(a, b int64) int64 {
 		return math.MaxInt64
 	}
 	return a + b
-}
-
-// capacity is what a fresh key has room for at once.
-func capacity(rule model.Rule, op *history.Op) int64 {
-	now := time.Unix(0, 0)
-	return rule.Most(op.Request.Limit, now, now)
 }

@@ -37,8 +37,8 @@ type Conn struct {
 	SNI            string        `json:"sni,omitempty"`      // server's name to ask for and verify; empty means Host
 	Insecure       bool          `json:"insecure,omitempty"` // do not verify the server's certificate
 	Cluster        bool          `json:"cluster,omitempty"`
-	SentinelMaster string        `json:"sentinel_master,omitempty"` // Host and Port are a sentinel's that knows this master
-	Timeout        time.Duration `json:"timeout_ns,omitempty"`      // of dialling and of each command; 0 means DefaultTimeout
+	SentinelMaster string        `json:"sentinel_master,omitempty"` // Host and Port are those of a sentinel that knows it
+	Timeout        time.Duration `json:"timeout_ns,omitempty"`      // of dialling and each command; 0: DefaultTimeout
 }
 
 // ConnError is a connection that cannot be meant as it was described.
@@ -82,8 +82,9 @@ func (c Conn) Validate() error {
 	return nil
 }
 
-// Open returns a client of at most pool connections a node; 0 leaves that to the client library. It connects only when used, and
-// never sends a command again whose fate is unknown. Errors are those of Validate and of the certificates' files.
+// Open returns a client of at most pool connections a node; 0 leaves that to the client library. It connects only when
+// used, and never sends a command again whose fate is unknown. Errors are *ConnError: those of Validate, and a
+// certificate's file that cannot be used.
 func (c Conn) Open(pool int) (redis.UniversalClient, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -92,27 +93,22 @@ func (c Conn) Open(pool int) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch timeout := c.timeout(); {
-	case c.Cluster:
-		return redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: []string{c.addr()}, Username: c.User, Password: c.Password, TLSConfig: secure,
-			MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, Protocol: 2, DisableIdentity: true,
-			DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout, PoolSize: pool,
-		}), nil
-	case c.SentinelMaster != "":
-		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: c.SentinelMaster, SentinelAddrs: []string{c.addr()},
-			Username: c.User, Password: c.Password, DB: c.DB, TLSConfig: secure,
-			MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, Protocol: 2, DisableIdentity: true,
-			DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout, PoolSize: pool,
-		}), nil
-	default:
-		return redis.NewClient(&redis.Options{
-			Network: c.network(), Addr: c.addr(), Username: c.User, Password: c.Password, DB: c.DB, TLSConfig: secure,
-			MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, Protocol: 2, DisableIdentity: true,
-			DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout, PoolSize: pool,
-		}), nil
+	timeout := c.timeout()
+	options := redis.UniversalOptions{
+		Addrs: []string{c.addr()}, MasterName: c.SentinelMaster,
+		Username: c.User, Password: c.Password, DB: c.DB, TLSConfig: secure,
+		MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, Protocol: 2, DisableIdentity: true,
+		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout, PoolSize: pool,
 	}
+	switch {
+	case c.Cluster:
+		return redis.NewClusterClient(options.Cluster()), nil
+	case c.SentinelMaster != "":
+		return redis.NewFailoverClient(options.Failover()), nil
+	}
+	simple := options.Simple()
+	simple.Network = c.network() // the path of a socket may be relative
+	return redis.NewClient(simple), nil
 }
 
 // Loopback tells whether the connection cannot leave this machine, so that an experiment need not ask first. A
@@ -198,14 +194,14 @@ func (c Conn) tlsConfig() (*tls.Config, error) {
 	if c.CACert != "" {
 		roots, err := readRoots(c.CACert)
 		if err != nil {
-			return nil, fmt.Errorf("--cacert: %w", err)
+			return nil, &ConnError{"--cacert", err.Error()}
 		}
 		config.RootCAs = roots
 	}
 	if c.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
 		if err != nil {
-			return nil, fmt.Errorf("--cert, --key: %w", err)
+			return nil, &ConnError{"--cert", err.Error()}
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}

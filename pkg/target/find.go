@@ -73,7 +73,8 @@ func endOfGroup(entries []Entry, twin string) int {
 	return at
 }
 
-// Closest returns up to three of the names: within two typing errors a five letters of word, or that contain it.
+// Closest returns up to three of the names, the closest first: those within one typing error of word, and one more for
+// each four letters of it, or that contain it.
 func Closest(names []string, word string) []string {
 	type candidate struct {
 		name string
