@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/redisd"
 )
 
 // The exit codes, the same whatever --format.
@@ -57,7 +58,7 @@ func (e writeError) Unwrap() error { return e.err }
 
 // redisError is an act on a server that failed. It holds a *limiter.Error somewhere.
 type redisError struct {
-	at  string // where the server is, without secrets
+	at  string // where the server is, without secrets; empty if it is private
 	err error
 }
 
@@ -74,6 +75,7 @@ func exitCode(err error) int {
 		{isSignal(err, syscall.SIGINT), exitInterrupted},
 		{isSignal(err, syscall.SIGTERM), exitTerminated},
 		{is[writeError](err), exitWrite},
+		{errors.Is(err, redisd.ErrNoFolder), exitWrite},
 		{errors.Is(err, errBroken), exitBroken},
 		{errors.Is(err, errInconclusive), exitInconclusive},
 		{is[usageError](err), exitUsage},
