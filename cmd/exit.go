@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/redisd"
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
@@ -58,7 +59,7 @@ func (e writeError) Unwrap() error { return e.err }
 
 // redisError is an act on a server that failed. It holds a *limiter.Error somewhere.
 type redisError struct {
-	at  string // where the server is, without secrets
+	at  string // where the server is, without secrets; empty if it is private
 	err error
 }
 
@@ -75,6 +76,7 @@ func exitCode(err error) int {
 		{isSignal(err, syscall.SIGINT), exitInterrupted},
 		{isSignal(err, syscall.SIGTERM), exitTerminated},
 		{is[writeError](err), exitWrite},
+		{errors.Is(err, redisd.ErrNoFolder), exitWrite},
 		{errors.Is(err, errBroken), exitBroken},
 		{errors.Is(err, errInconclusive), exitInconclusive},
 		{is[usageError](err) || is[*target.ConnError](err), exitUsage},

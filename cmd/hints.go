@@ -7,9 +7,12 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/redisd"
 	"github.com/rlctl/rlctl/pkg/report"
 	"github.com/rlctl/rlctl/pkg/target"
 )
@@ -22,12 +25,18 @@ func explain(err error, typed string) string {
 	switch {
 	case errors.As(err, &usage):
 		hint = usage.hint
+	case errors.Is(err, redisd.ErrNotFound):
+		what, hint = redisd.ErrNotFound.Error(), "install one: apt install redis-server    or point elsewhere: "+typed+" -u redis://HOST:PORT"
+	case errors.Is(err, redisd.ErrNoFolder):
+		what, hint = bare(err), "name a folder that can be written: TMPDIR=DIR "+typed
 	case errors.As(err, &refused):
 		what, hint = explainRedis(refused, typed)
+	case exhausted(err):
+		hint = "the system allows no more: fewer --procs, or raise the limit: ulimit -n, ulimit -u"
 	case exitCode(err) == exitInternal:
 		hint = "this is a defect of rlctl: please report it with the command that you typed"
 	}
-	text := "rlctl: " + report.Escape(what) + "\n"
+	text := "rlctl: " + strings.ReplaceAll(report.Escape(what), `\n    `, "\n    ") + "\n" // a server's last words have lines
 	if hint != "" {
 		text += "  " + report.Escape(hint) + "\n"
 	}
@@ -37,6 +46,9 @@ func explain(err error, typed string) string {
 // explainRedis tells each kind of failure in its own words. The key and the password are in none of them.
 func explainRedis(e redisError, typed string) (what, hint string) {
 	at, why := "redis at "+e.at, bare(e.err)
+	if e.at == "" {
+		at = "the private server"
+	}
 	switch class(e) {
 	case limiter.ClassUnreachable:
 		return fmt.Sprintf("cannot reach %s (%s)", at, why), reachHint(e.at, typed)
@@ -67,6 +79,12 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 
 // privateServer is where a redisError came from that no flag and no variable pointed at.
 const privateServer = "its private socket"
+
+// exhausted tells whether the system had no more processes, files or memory to give.
+func exhausted(err error) bool {
+	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.EAGAIN, syscall.ENOMEM},
+		func(e error) bool { return errors.Is(err, e) })
+}
 
 func reachHint(at, typed string) string {
 	start := "is it running there?"

@@ -77,7 +77,7 @@ func runRace(ctx context.Context, e *env, p experiment.Race, format *choice) err
 	progress := e.progress()
 	result, err := p.Run(ctx, e.experiment(progress))
 	progress.Clear()
-	if result != nil {
+	if result != nil && (err == nil || len(result.Results) > 0 || result.Partial && is[Signal](err)) {
 		err = errors.Join(err, e.show(format, result.Document()))
 	}
 	if err != nil {

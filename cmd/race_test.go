@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/rlctl/rlctl/pkg/redisd"
 	"github.com/rlctl/rlctl/pkg/redisd/redisdtest"
+	"github.com/rlctl/rlctl/scripts"
 )
 
 // withOutput is rlctl with its outputs kept and a temporary folder of its own.
@@ -90,7 +92,7 @@ func TestAnInterruptedRacePrintsWhatThereIs(t *testing.T) {
 		if got := c.ProcessState.ExitCode(); got != code {
 			t.Errorf("%v: exit code %d, want %d: %s", signal, got, code, stderr)
 		}
-		if r := parseRace(t, stdout.Bytes()); !r.Partial || len(r.Results) != 1 || r.Results[0].Attempts == 0 {
+		if r := parseRace(t, stdout.Bytes()); !r.Partial || r.Verdict == "held" || len(r.Results) != 1 || r.Results[0].Attempts == 0 {
 			t.Errorf("%v: %s", signal, stdout)
 		}
 		if keys := rdb.Keys(t.Context(), "*").Val(); len(keys) != 0 {
@@ -206,4 +208,91 @@ func alive(pid int) bool {
 	}
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	return !strings.HasPrefix(rest, "Z")
+}
+
+// TestWhyThereIsNoPrivateServer names what is missing on this machine, which is no defect of rlctl.
+func TestWhyThereIsNoPrivateServer(t *testing.T) {
+	for _, c := range []struct {
+		variable, says string
+		code           int
+	}{
+		{"PATH=/nonexistent", "neither redis-server nor valkey-server is on PATH\n  install one: ", 69},
+		{"TMPDIR=/nonexistent", "make a folder for the private server: stat /nonexistent: no such file or directory\n  name a folder ", 74},
+	} {
+		cmd, stdout, stderr := withOutput(t, "race", "gcra")
+		cmd.Env = append(cmd.Env, c.variable)
+		cmd.Run()
+		if code := cmd.ProcessState.ExitCode(); code != c.code || stdout.Len() > 0 || !strings.HasPrefix(stderr.String(), "rlctl: "+c.says) {
+			t.Errorf("%s: exit code %d\n%s%s", c.variable, code, stdout, stderr)
+		}
+	}
+}
+
+// TestADeadPrivateServerEndsTheRace kills the server, or its keeper, long before the race would be over.
+func TestADeadPrivateServerEndsTheRace(t *testing.T) {
+	for _, whom := range []string{"keeper", "redis.sock"} {
+		c, _, stderr := withOutput(t, "race", "gcra", "--procs", "3", "--attempts", "5000000", "--format", "json")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var victim int
+		until(t, "the "+whom, func() bool {
+			family := descendants(t, c.Process.Pid)
+			i := slices.IndexFunc(family, func(pid int) bool {
+				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+				return strings.Contains(string(line), whom)
+			})
+			if len(family) == 5 && i >= 0 {
+				victim = family[i]
+			}
+			return victim != 0
+		})
+		syscall.Kill(victim, syscall.SIGKILL)
+		c.Wait()
+		if code := c.ProcessState.ExitCode(); code != 69 || !strings.Contains(stderr.String(), "rlctl: cannot reach the private server (") {
+			t.Errorf("%s: exit code %d: %s", whom, code, stderr)
+		}
+		if left, _ := filepath.Glob(strings.TrimPrefix(c.Env[len(c.Env)-1], "TMPDIR=") + "/*"); len(left) > 0 {
+			t.Errorf("%s: left behind: %v", whom, left)
+		}
+	}
+}
+
+// TestARaceNeedsNoMoreThanAScriptsRights and, for its own keys, DEL.
+func TestARaceNeedsNoMoreThanAScriptsRights(t *testing.T) {
+	s := redisdtest.Start(t, redisd.Options{})
+	rdb := redis.NewClient(&redis.Options{Network: "unix", Addr: s.Socket()})
+	defer rdb.Close()
+	for _, name := range scripts.Names() {
+		source, _ := scripts.Source(name)
+		_, rights, _ := strings.Cut(source, "\n-- Rights: ")
+		rights, _, _ = strings.Cut(rights, "\n")
+		args := []any{"ACL", "SETUSER", name, "reset", "on", ">pw", "~ratelimit:*", "+del"}
+		for right := range strings.FieldsSeq(rights) {
+			args = append(args, right)
+		}
+		if err := rdb.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		c, stdout, stderr := withOutput(t, "race", name, "-s", s.Socket(), "--user", name, "--procs", "5", "--limit", "20")
+		c.Env = append(c.Env, "REDISCLI_AUTH=pw")
+		c.Run()
+		if code := c.ProcessState.ExitCode(); code != 0 && code != 3 || stderr.Len() > 0 { // 3: nobody overlapped
+			t.Errorf("%s: exit code %d: %s%s", name, code, stdout, stderr)
+		}
+	}
+}
+
+// TestAKeyOfAnEarlierRunIsNotJudged: a race that was killed leaves its key, and the same seed names it again.
+func TestAKeyOfAnEarlierRunIsNotJudged(t *testing.T) {
+	s := redisdtest.Start(t, redisd.Options{})
+	stale, _, stderr := withOutput(t, "check", "rlctl-abc-1", "--limiter", "gcra", "--limit", "20", "-s", s.Socket())
+	if err := stale.Run(); err != nil {
+		t.Fatal(err, stderr)
+	}
+	c, stdout, stderr := withOutput(t, "race", "gcra", "-s", s.Socket(), "--procs", "5", "--limit", "20", "--seed", "abc", "--format", "json")
+	c.Run()
+	if r := parseRace(t, stdout.Bytes()); len(r.Results) != 1 || r.Results[0].Allowed < 20 || r.Results[0].Verdict == "broken" {
+		t.Errorf("%s%s", stdout, stderr)
+	}
 }

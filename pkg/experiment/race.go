@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
@@ -63,11 +64,20 @@ func (p Race) Validate(catalogue []target.Entry) error {
 		if e.BrokenBy == target.Crash && !p.Private && !p.Yes {
 			return usage("--yes", "%s can leave a key without a TTL on your server: confirm with --yes, or name other limiters", e.Name)
 		}
-		if _, err := e.New(nil, p.Limit); err != nil {
-			return err
+		if _, err := e.New(nil, p.Limit, limiter.WithPrefix(p.Prefix)); err != nil {
+			return refused(e.Name, err)
 		}
 	}
 	return nil
+}
+
+// refused names the flag behind what a limiter refuses.
+func refused(name string, err error) error {
+	var field *limiter.FieldError
+	if errors.As(err, &field) {
+		return usage("--"+field.Field, "%s (%s)", field.Problem, name)
+	}
+	return err
 }
 
 // rows are the limiters to race, in the order of the catalogue if none was named.
@@ -100,7 +110,7 @@ func (p Race) attempts() int64 {
 func (p Race) callers() int64       { return int64(p.Procs) * int64(p.Clients) }
 func (p Race) callsPerRound() int64 { return p.callers() * p.attempts() }
 
-// Run runs the race. An interrupted race returns what there is, marked partial, beside the interrupt as error.
+// Run runs the race. One that an interrupt or an error ends returns what there is, marked partial, beside the error.
 func (p Race) Run(ctx context.Context, env Env) (*RaceResult, error) {
 	if err := p.Validate(env.Catalogue); err != nil {
 		return nil, err
@@ -116,6 +126,8 @@ func (p Race) Run(ctx context.Context, env Env) (*RaceResult, error) {
 	if p.Seed == 0 {
 		p.Seed = rand.Uint64()
 	}
+	ctx, stop := srv.whileItLives(ctx)
+	defer stop()
 	r := race{Race: p, env: env, srv: srv}
 	r.total.Store(int64(len(rows)*p.Rounds) * p.callsPerRound())
 	defer r.disband()
@@ -133,8 +145,11 @@ func (p Race) Run(ctx context.Context, env Env) (*RaceResult, error) {
 		}
 	}
 	result.ElapsedUS = time.Since(start).Microseconds()
-	result.Partial = ctx.Err() != nil
+	result.Partial = err != nil || ctx.Err() != nil
 	result.Verdict = overall(result.Results)
+	if result.Partial && result.Verdict == replay.Held {
+		result.Verdict = replay.Inconclusive // of what was not run nothing is known
+	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

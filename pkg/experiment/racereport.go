@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -188,14 +189,31 @@ func (r *RaceResult) foot() []report.Line {
 	}
 	callers := int64(r.Procs) * int64(r.Clients)
 	demand := "without limit"
-	if r.Limit > 0 {
-		demand = fmt.Sprintf("%s times the limit", report.Int(r.AttemptsPerClient*callers*r.Cost/r.Limit))
+	switch {
+	case len(r.Results) == 0:
+		demand = "none"
+	case r.Limit > 0:
+		demand = fmt.Sprintf("%s times the limit", report.Int(r.demand()))
 	}
 	return append(lines,
 		report.Text("demand %s, %s; %s, %s unknown, %s; %.1f s", demand, report.Count(callers, "caller", "callers"),
 			report.Count(sum.Errors, "error", "errors"), report.Int(sum.Unknown),
 			report.Count(sum.Retries, "retry", "retries"), float64(r.ElapsedUS)/1e6),
 		report.Text("seed %s: it gives the request ids again, not the interleaving", r.Seed))
+}
+
+// demand is how many times the limit was asked for in the round that asked for the least.
+func (r *RaceResult) demand() int64 {
+	least := math.Inf(1)
+	for _, row := range r.Results {
+		for _, round := range row.Rounds {
+			least = min(least, float64(round.Attempts)*float64(r.Cost)/float64(r.Limit))
+		}
+	}
+	if least > math.MaxInt64/2 {
+		return math.MaxInt64 / 2
+	}
+	return int64(least)
 }
 
 // flawElsewhere tells whether the row held because a race is not what breaks it.

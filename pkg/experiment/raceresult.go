@@ -26,7 +26,7 @@ type RaceResult struct {
 	Redis             Server         `json:"redis"`
 	Results           []RaceRow      `json:"results"`
 	Verdict           replay.Verdict `json:"verdict"`
-	Partial           bool           `json:"partial"` // interrupted
+	Partial           bool           `json:"partial"` // interrupted, or ended by an error
 	ElapsedUS         int64          `json:"elapsed_us"`
 
 	where   string

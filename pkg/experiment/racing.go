@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -54,6 +55,11 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 	}
 	r.round++
 	key := fmt.Sprintf("rlctl-%x-%d", r.Seed, r.round)
+	// The same seed may have left the key, in a run that was killed. A user without the right to delete has other seeds.
+	var failed *limiter.Error
+	if err := r.reset(ctx, e, key); err != nil && !(errors.As(err, &failed) && failed.Class == limiter.ClassAuth) {
+		return RaceRound{}, err
+	}
 	defer r.forget(e, key)
 	name, err := limiter.Key(r.Prefix, key, e.Name)
 	if err != nil {
@@ -123,20 +129,26 @@ func (r *race) job(e target.Entry, key string) fleet.Job {
 	return j
 }
 
-// forget deletes a round's keys from a server that is not ours to throw away.
-func (r *race) forget(e target.Entry, key string) {
+// reset deletes a round's keys from a server that is not ours to throw away.
+func (r *race) reset(ctx context.Context, e target.Entry, key string) error {
 	if r.srv.Private {
-		return
+		return nil
 	}
+	l, err := e.New(r.srv.rdb, r.Limit, limiter.WithPrefix(r.Prefix))
+	if err != nil {
+		return err
+	}
+	if resetter, ok := l.(limiter.Resetter); ok {
+		return uncounted(resetter.Reset(ctx, key))
+	}
+	return nil
+}
+
+// forget deletes a round's keys when it is over, however it ended.
+func (r *race) forget(e target.Entry, key string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // also after an interrupt
 	defer cancel()
-	l, err := e.New(r.srv.rdb, r.Limit, limiter.WithPrefix(r.Prefix))
-	if err == nil {
-		if resetter, ok := l.(limiter.Resetter); ok {
-			err = resetter.Reset(ctx, key)
-		}
-	}
-	if err != nil {
+	if err := r.reset(ctx, e, key); err != nil {
 		r.env.Note(fmt.Sprintf("the key of %s for client %s is left to its TTL: %v", e.Name, key, err))
 	}
 }

@@ -26,8 +26,8 @@ type server struct {
 	Server
 	conn  target.Conn
 	rdb   redis.UniversalClient
-	stop  func() error // of a private server
 	where string       // for the reader
+	kept  *redisd.Kept // nil of a named server
 }
 
 // openServer connects to the server that conn names, or starts a private one, of which conn only bounds the waits.
@@ -37,10 +37,10 @@ func openServer(ctx context.Context, env Env, conn target.Conn, private bool) (*
 	}
 	kept, err := redisd.StartKept(ctx, env.Self, redisd.Options{})
 	if err != nil {
-		return nil, err
+		return nil, &limiter.Error{Class: limiter.ClassUnreachable, Err: err}
 	}
 	conn = target.Conn{Socket: kept.Socket(), Timeout: conn.Timeout}
-	s, err := connect(ctx, &server{Server: Server{Private: true}, conn: conn, stop: kept.Close, where: "private, unix socket"})
+	s, err := connect(ctx, &server{Server: Server{Private: true}, conn: conn, kept: kept, where: "private, unix socket"})
 	if err != nil {
 		return nil, errors.Join(err, kept.Close())
 	}
@@ -54,8 +54,8 @@ func connect(ctx context.Context, s *server) (*server, error) {
 		return nil, err
 	}
 	info, err := rdb.Info(ctx, "server").Result()
-	if err != nil {
-		return nil, errors.Join(limiter.Classify("", err, false), rdb.Close())
+	if err != nil && !redis.HasErrorPrefix(err, "NOPERM") { // the version is no reason to want more rights than the scripts do
+		return nil, errors.Join(uncounted(err), rdb.Close())
 	}
 	s.rdb, s.Version = rdb, version(info)
 	return s, nil
@@ -78,20 +78,45 @@ func (s *server) now(ctx context.Context, key string) (r replay.Reading, err err
 	if cluster, ok := s.rdb.(*redis.ClusterClient); ok {
 		master, err := cluster.MasterForKey(ctx, key)
 		if err != nil {
-			return r, limiter.Classify("", err, false)
+			return r, uncounted(err)
 		}
 		node = master
 	}
 	r.Before = history.Now()
 	r.Server, err = node.Time(ctx).Result()
 	r.After = history.Now()
-	return r, limiter.Classify("", err, false)
+	return r, uncounted(err)
+}
+
+// uncounted classifies the error of a command that takes nothing from anybody.
+func uncounted(err error) error {
+	err = limiter.Classify("", err, false)
+	var e *limiter.Error
+	if errors.As(err, &e) {
+		e.Unknown = false
+	}
+	return err
+}
+
+// whileItLives ends with ctx, or with why a private server died. Without it workers would go on to ask nobody.
+func (s *server) whileItLives(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if s.kept != nil {
+		go func() {
+			select {
+			case <-s.kept.Done():
+				cancel(&limiter.Error{Class: limiter.ClassUnreachable, Err: s.kept.Err()})
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return ctx, func() { cancel(nil) }
 }
 
 func (s *server) close() error {
 	err := s.rdb.Close()
-	if s.stop != nil {
-		err = errors.Join(err, s.stop())
+	if s.kept != nil {
+		err = errors.Join(err, s.kept.Close())
 	}
 	return err
 }

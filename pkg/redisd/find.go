@@ -12,6 +12,9 @@ import (
 // ErrNotFound is returned when neither redis-server nor valkey-server is on PATH.
 var ErrNotFound = errors.New("neither redis-server nor valkey-server is on PATH")
 
+// ErrNoFolder is returned when the folder of a private server cannot be made.
+var ErrNoFolder = errors.New("no folder for the private server")
+
 // program is an installed server.
 type program struct {
 	path    string

@@ -31,6 +31,7 @@ type missing string
 const (
 	noServer missing = "server"
 	noClock  missing = "clock"
+	noFolder missing = "folder"
 )
 
 // Keep is the body of a keeper process. It reads Options from stdin as one JSON value, starts a server as its child and
@@ -78,6 +79,8 @@ func failure(err error) report {
 		r.Missing = noServer
 	case errors.Is(err, ErrNoClock):
 		r.Missing = noClock
+	case errors.Is(err, ErrNoFolder):
+		r.Missing = noFolder
 	}
 	return r
 }
@@ -91,11 +94,13 @@ func (r report) err() error {
 		return told{r.Error, ErrNotFound}
 	case r.Missing == noClock:
 		return told{r.Error, ErrNoClock}
+	case r.Missing == noFolder:
+		return told{r.Error, ErrNoFolder}
 	}
 	return errors.New(r.Error)
 }
 
-// told is an error of another process: its text, and what it is.
+// told is an error by its text, as another process told it, and what it is.
 type told struct {
 	text string
 	is   error

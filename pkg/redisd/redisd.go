@@ -67,7 +67,7 @@ type Server struct {
 
 // Start runs a private server and returns when it answers. ctx bounds the start alone; Close ends the server.
 //
-// Errors: [ErrNotFound] when no server is installed, [ErrNoClock] when a settable clock was asked for and cannot be
+// Errors: [ErrNotFound] when no server is installed, [ErrNoFolder] when none can be made, [ErrNoClock] when a settable clock was asked for and cannot be
 // had, else the reason with the server's last log lines. A failed start leaves nothing behind.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
@@ -78,7 +78,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	}
 	dir, err := makeDir()
 	if err != nil {
-		return nil, fmt.Errorf("make a folder for the private server: %w", err)
+		return nil, told{"make a folder for the private server: " + err.Error(), ErrNoFolder}
 	}
 	s := &Server{where: where{dir: dir, prog: prog}, opts: opts}
 	if err := s.start(ctx); err != nil {
