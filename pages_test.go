@@ -124,7 +124,8 @@ var variable = []struct {
 	{regexp.MustCompile(`[ \t]+`), " "},
 }
 
-// words are the lines of a page without what differs from run to run: figures and times do, words may not. A limiter that was caught late is a line more.
+// words are the lines of a page without what differs from run to run: figures and times do, words may not. A limiter
+// that was caught late is a line more.
 func words(page string) []string {
 	for _, v := range variable {
 		page = v.pattern.ReplaceAllString(page, v.by)

@@ -72,17 +72,11 @@ func completeWords(c *cobra.Command, flag string, words []string) {
 }
 
 // decideStyles decides for each stream what it can show.
-func (e *env) decideStyles() (err error) {
-	if e.out, err = e.style(e.stdout.w); err == nil {
-		e.err, err = e.style(e.stderr)
-	}
-	return err
-}
+func (e *env) decideStyles() { e.out, e.err = e.style(e.stdout.w), e.style(e.stderr) }
 
-func (e *env) style(stream any) (report.Style, error) {
+func (e *env) style(stream any) report.Style {
 	width := columns(stream)
-	color, err := report.Color(e.color.value, e.getenv, width > 0)
-	return report.Style{Color: color, Width: width}, err
+	return report.Style{Color: report.Color(e.color.value, e.getenv, width > 0), Width: width}
 }
 
 // columns is the width of a terminal, 0 if the stream is none.

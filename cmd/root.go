@@ -73,15 +73,13 @@ func newRoot(e *env) *cobra.Command {
 		Short: "Exercise and check Redis rate limiters",
 		Long: "rlctl asks rate limiters that live in Redis, races them, and checks what they answered.\n" +
 			"Results go to stdout, progress and notes to stderr.",
-		Example:       "  rlctl race --procs 20 --limit 100\n  rlctl check client-1 --limit 100/1m\n  rlctl list",
-		Version:       readBuild().Version,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          subcommand,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			return e.decideStyles()
-		},
+		Example:          "  rlctl race --procs 20 --limit 100\n  rlctl check client-1 --limit 100/1m\n  rlctl list",
+		Version:          readBuild().Version,
+		SilenceErrors:    true,
+		SilenceUsage:     true,
+		Args:             subcommand,
+		RunE:             func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRun: func(*cobra.Command, []string) { e.decideStyles() },
 	}
 	root.SetVersionTemplate("rlctl {{.Version}}\n")
 	root.SetIn(e.stdin)

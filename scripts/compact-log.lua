@@ -14,7 +14,7 @@
 -- is written even by a request that is denied.
 --
 -- Gives up: ids. It cannot tell that a request was sent before, so that one sent twice is counted twice; for distinct
--- requests it decides exactly as sliding-log does. Deep in a list of very many entries LINDEX walks O(L / 700) nodes.
+-- requests it decides exactly as sliding-log does. Deep in a list of very many entries LINDEX walks O(L / 800) nodes.
 --
 -- KEYS[1]; ARGV: limit window_us burst cost id now_us. Burst and id are checked and not used. Cost 0 peeks: it writes
 -- nothing. now_us 0 takes the server's clock. Replies: allowed, remaining, retry_us (-1: never), reset_us, now_us.

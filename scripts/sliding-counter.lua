@@ -12,9 +12,9 @@
 -- A clock that steps back finds `at` in a window that lies ahead. All that was counted, at most L, is moved into the
 -- present window, and this pull is written even by a request that is denied.
 --
--- Gives up: events are not spread evenly. L of them late in a window, and nearly L early in the one after the next
--- but one, leave at most 2 L - 1 in some W. In return the edge of a window no longer lets 2 L through at once, and the
--- state is three numbers whatever L is.
+-- Gives up: events are not spread evenly. L of them in the last µs of a window weigh next to nothing before the end of
+-- the next, where nearly L more pass: at most 2 L - 1 in some W. In return the edge of a window no longer lets 2 L
+-- through at once, and the state is three numbers whatever L is.
 --
 -- KEYS[1]; ARGV: limit window_us burst cost id now_us. Burst and id are checked and not used. Cost 0 peeks: it writes
 -- nothing. now_us 0 takes the server's clock. Replies: allowed, remaining, retry_us (-1: never), reset_us, now_us.

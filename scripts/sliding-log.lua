@@ -13,8 +13,8 @@
 -- between the two clocks is kept as one more member, `offset:N` with score inf, which sorts last. Spacing and ids stay
 -- as they were, and nobody waits longer than one window. This pull is written even by a request that is denied.
 --
--- Gives up: memory. An entry is 37 bytes up to 128 entries and 126 beyond, and time, though little of it: counting is
--- O(log L). It is the dearest of all, and the only one that is exact over any window and safe to retry.
+-- Gives up: memory. An entry is its member and 12 bytes up to 128 entries, and some 100 beyond; and time, though little
+-- of it: counting is O(log L). It is the dearest of all, and the only one exact over any window and safe to retry.
 --
 -- KEYS[1]; ARGV: limit window_us burst cost id now_us. Burst is checked and not used. Cost 0 peeks: it writes nothing.
 -- now_us 0 takes the server's clock. Replies: allowed, remaining, retry_us (-1: never), reset_us, now_us.

@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
@@ -115,14 +114,6 @@ func embedded(node target.Node) []ScriptRecord {
 }
 
 func (r ScriptRecord) missing() bool { return !r.Present }
-
-// uncounted is the error of a command that no limiter counts, whatever became of it.
-func uncounted(err error) error {
-	if e := new(limiter.Error); errors.As(err, &e) {
-		e.Unknown = false
-	}
-	return err
-}
 
 // Document shows the records, and the node of each where there are several. Of a flush it says only that it was done.
 func (r *ScriptsResult) Document() report.Document {

@@ -73,7 +73,8 @@ func (o *Op) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*o = Op{
-		Proc: l.Proc, Client: l.Client, Seq: l.Seq, Key: l.Key, Call: l.CallNS, Return: l.ReturnNS, Outcome: outcome, Class: l.Class,
+		Proc: l.Proc, Client: l.Client, Seq: l.Seq, Key: l.Key,
+		Call: l.CallNS, Return: l.ReturnNS, Outcome: outcome, Class: l.Class,
 		Request: model.Request{
 			Limit: limiter.Limit{Events: l.Limit, Window: time.Duration(l.WindowUS) * time.Microsecond, Burst: l.Burst},
 			Cost:  l.Cost, ID: l.ID,

@@ -82,7 +82,8 @@ func mapWord(path string) (*Clock, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if _, err := f.WriteAt(make([]byte, 8), 0); err != nil { // written, not truncated: storing into a hole of a full disk is a SIGBUS
+	// Written, not truncated: storing into a hole of a full disk is a SIGBUS.
+	if _, err := f.WriteAt(make([]byte, 8), 0); err != nil {
 		return nil, err
 	}
 	page, err := syscall.Mmap(int(f.Fd()), 0, 8, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)

@@ -36,7 +36,8 @@ type Kept struct {
 
 // StartKept runs a private server in the care of a keeper and returns when it answers. self makes the command that runs
 // this program with the given arguments, upon which the program must call [Keep]; the keeper works in a session of its
-// own, so no terminal reaches it. ctx bounds the start alone; Close ends the server, and so does the end of this process.
+// own, so no terminal reaches it. ctx bounds the start alone; Close ends the server, and so does the end of this
+// process.
 //
 // Errors are those of [Start].
 func StartKept(ctx context.Context, self func(args ...string) *exec.Cmd, opts Options) (*Kept, error) {

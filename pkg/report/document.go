@@ -27,16 +27,6 @@ func Formats() []string {
 	return []string{string(TableFormat), string(MarkdownFormat), string(JSONFormat), string(CSVFormat)}
 }
 
-// ParseFormat returns the format of that name.
-func ParseFormat(name string) (Format, error) {
-	for _, f := range Formats() {
-		if f == name {
-			return Format(f), nil
-		}
-	}
-	return "", fmt.Errorf("%q is none of %s", name, strings.Join(Formats(), ", "))
-}
-
 // Line is one line of text, made of cells that are written one after the other.
 type Line []Cell
 

@@ -1,9 +1,6 @@
 package report
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // Tone is what a cell means. Words carry the meaning, colour only helps.
 type Tone int
@@ -75,23 +72,17 @@ func (s Style) lines(ls []Line) string {
 
 // Color decides whether a stream shows colour: the mode of --color first (always or never), then NO_COLOR, then
 // CLICOLOR_FORCE, and last whether the stream is a terminal that is not dumb.
-func Color(mode string, getenv func(string) string, terminal bool) (bool, error) {
-	switch mode {
-	case "always":
-		return true, nil
-	case "never":
-		return false, nil
-	case "auto", "":
-	default:
-		return false, fmt.Errorf("%q is none of %s", mode, strings.Join(ColorModes(), ", "))
+func Color(mode string, getenv func(string) string, terminal bool) bool {
+	force := getenv("CLICOLOR_FORCE")
+	switch {
+	case mode == "always":
+		return true
+	case mode == "never" || getenv("NO_COLOR") != "":
+		return false
+	case force != "" && force != "0":
+		return true
 	}
-	if getenv("NO_COLOR") != "" {
-		return false, nil
-	}
-	if force := getenv("CLICOLOR_FORCE"); force != "" && force != "0" {
-		return true, nil
-	}
-	return terminal && getenv("TERM") != "dumb", nil
+	return terminal && getenv("TERM") != "dumb"
 }
 
 // ColorModes lists the values of --color.
