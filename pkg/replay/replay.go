@@ -108,7 +108,7 @@ func exact(ops []history.Op, rule model.Rule) Judgement {
 	case difference == nil:
 		j.Replayed = int64(len(decided))
 		return j.pressed(decided, "every decision replayed")
-	case excused && j.Overshoot == 0:
+	case excused && j.Overshoot == 0 && j.Undershoot == 0:
 		return j.because(Inconclusive, fmt.Sprintf("%d lost replies, or the order within a microsecond, may explain %v", len(lost), difference))
 	}
 	j.Difference = difference

@@ -139,6 +139,20 @@ func TestLostReplyExcusesNoGenerosity(t *testing.T) {
 	}
 }
 
+// TestLostReplyExcusesNoMeanness: 3 of 100 were taken and a fourth lost, so no order explains a denial.
+func TestLostReplyExcusesNoMeanness(t *testing.T) {
+	for name, rule := range rules {
+		ops := truthful(rule(), limiter.Limit{Events: 100, Window: time.Minute}, 200, 1)
+		ops[3].Outcome, ops[3].Decision = history.Unknown, limiter.Decision{}
+		for i := range ops[4:] {
+			ops[4+i].Decision.Allowed, ops[4+i].Decision.RetryAfter = false, time.Second
+		}
+		if j := exact(ops, rule()); j.Verdict != Broken || j.Undershoot == 0 {
+			t.Errorf("%s: %s, undershoot %d: %s", name, j.Verdict, j.Undershoot, j.Reason)
+		}
+	}
+}
+
 func TestDecisionsOfOneMicrosecondStandEitherWayRound(t *testing.T) {
 	for name, rule := range rules {
 		state, at := rule().Fresh, epoch
