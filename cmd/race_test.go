@@ -249,7 +249,7 @@ func TestADeadPrivateServerEndsTheRace(t *testing.T) {
 		})
 		syscall.Kill(victim, syscall.SIGKILL)
 		c.Wait()
-		if code := c.ProcessState.ExitCode(); code != 69 || !strings.Contains(stderr.String(), "rlctl: cannot reach the private server (") {
+		if code := c.ProcessState.ExitCode(); code != 69 || !strings.Contains(stderr.String(), "rlctl: cannot reach redis at its private socket (") {
 			t.Errorf("%s: exit code %d: %s", whom, code, stderr)
 		}
 		if left, _ := filepath.Glob(strings.TrimPrefix(c.Env[len(c.Env)-1], "TMPDIR=") + "/*"); len(left) > 0 {

@@ -17,19 +17,22 @@ import (
 
 	"github.com/rlctl/rlctl/cmd"
 	"github.com/rlctl/rlctl/pkg/redisd"
+	"github.com/rlctl/rlctl/pkg/target"
 )
 
 // TestMain makes the test binary rlctl when it is called by that name, so that the scripts run the real command as
 // real processes.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"rlctl": main, "stubborn": stubborn})
+	testscript.Main(m, map[string]func(){
+		"rlctl": func() { main() }, "rlctl-spoiled": func() { main(spoiledEntries()...) }, "stubborn": stubborn,
+	})
 }
 
-// main is that of the program.
-func main() {
+// main is that of the program, or of one with further limiters.
+func main(entries ...target.Entry) {
 	ctx, stop := cmd.WithSignals(context.Background())
 	defer stop()
-	os.Exit(cmd.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(cmd.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, entries...))
 }
 
 var update = flag.Bool("update", false, "rewrite what the scripts compare with")

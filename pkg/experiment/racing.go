@@ -54,23 +54,22 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 		return RaceRound{}, err
 	}
 	r.round++
-	key := fmt.Sprintf("rlctl-%x-%d", r.Seed, r.round)
+	client := fmt.Sprintf("rlctl-%x-%d", r.Seed, r.round)
 	// The same seed may have left the key, in a run that was killed. A user without the right to delete has other seeds.
-	var failed *limiter.Error
-	if err := r.reset(ctx, e, key); err != nil && !(errors.As(err, &failed) && failed.Class == limiter.ClassAuth) {
+	if err := r.reset(ctx, e, client); err != nil && !forbidden(err) {
 		return RaceRound{}, err
 	}
-	defer r.forget(e, key)
-	name, err := limiter.Key(r.Prefix, key, e.Name)
+	defer r.forget(e, client)
+	key, err := limiter.Key(r.Prefix, client, e.Name)
 	if err != nil {
 		return RaceRound{}, err
 	}
-	first, err := r.srv.now(ctx, name)
+	first, err := r.srv.now(ctx, key)
 	if err != nil {
 		return RaceRound{}, err
 	}
 	start := time.Now()
-	got, err := r.fleet.Run(ctx, r.job(e, key))
+	got, err := r.fleet.Run(ctx, r.job(e, client))
 	elapsed := time.Since(start)
 	if err != nil || len(got.Deaths) > 0 {
 		r.disband()
@@ -78,14 +77,34 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 	if err != nil {
 		return RaceRound{}, err
 	}
-	last, err := r.srv.now(context.WithoutCancel(ctx), name)
+	return r.judge(context.WithoutCancel(ctx), e, key, first, got, elapsed)
+}
+
+// judge is what a round came to, an interrupted one too.
+func (r *race) judge(
+	ctx context.Context, e target.Entry, key string, first replay.Reading, got fleet.Round, elapsed time.Duration,
+) (RaceRound, error) {
+	last, err := r.srv.now(ctx, key)
 	if err != nil {
 		return RaceRound{}, err
 	}
+	immortal, err := r.srv.immortal(ctx, key)
+	if err != nil && !forbidden(err) {
+		return RaceRound{}, err
+	}
 	j := replay.Judge(got.Ops, e.Rule, first, last)
+	if immortal {
+		j.Verdict, j.Reason = replay.Broken, "the key was left without a TTL"
+	}
 	return RaceRound{
 		Counts: counts(j, got, elapsed), Verdict: j.Verdict, Reason: j.Reason, Deaths: deaths(got), Classes: classes(got.Ops),
 	}, nil
+}
+
+// forbidden tells whether the server's user lacks a right.
+func forbidden(err error) bool {
+	var e *limiter.Error
+	return errors.As(err, &e) && e.Class == limiter.ClassAuth
 }
 
 // assemble starts the workers if there are none. One fleet serves all rows.

@@ -88,6 +88,12 @@ func (s *server) now(ctx context.Context, key string) (r replay.Reading, err err
 	return r, uncounted(err)
 }
 
+// immortal tells whether a key has no TTL: what it counts it would count for ever.
+func (s *server) immortal(ctx context.Context, key string) (bool, error) {
+	ttl, err := s.rdb.PTTL(ctx, key).Result()
+	return ttl == -1, uncounted(err) // -2 is no key
+}
+
 // uncounted classifies the error of a command that takes nothing from anybody.
 func uncounted(err error) error {
 	err = limiter.Classify("", err, false)
