@@ -116,7 +116,7 @@ var variable = []struct {
 	by      string
 }{
 	{regexp.MustCompile(`unix:\S+`), "unix:#"},
-	{regexp.MustCompile(`\b[0-9a-f]{8,40}\b`), "#"}, // seeds and hashes
+	{regexp.MustCompile(`seed [0-9a-f]+`), "seed #"},
 	{regexp.MustCompile(`\b([0-9.]+(ms|d|h|m|s))+\b`), "#"},
 	{regexp.MustCompile(`[-+]?[0-9][0-9,.]*`), "#"},
 	{regexp.MustCompile(`-{3,}|:-+:?|-+:`), "-"}, // the rule under a Markdown head is as wide as its column

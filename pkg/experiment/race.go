@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -39,7 +40,7 @@ const (
 	catchRounds = 5
 )
 
-// Validate names the flag at fault.
+// Validate returns an error that begins with the flag at fault, if one is.
 func (p Race) Validate(catalogue []target.Entry) error {
 	rows, err := p.rows(catalogue)
 	if err != nil {
@@ -47,22 +48,22 @@ func (p Race) Validate(catalogue []target.Entry) error {
 	}
 	switch {
 	case p.Procs < 1 || p.Procs > maxProcs:
-		return usage("--procs", "want 1 to %d, got %d", maxProcs, p.Procs)
+		return fmt.Errorf("--procs: want 1 to %d, got %d", maxProcs, p.Procs)
 	case p.Clients < 1 || p.Clients > maxClients:
-		return usage("--clients", "want 1 to %d, got %d", maxClients, p.Clients)
+		return fmt.Errorf("--clients: want 1 to %d, got %d", maxClients, p.Clients)
 	case p.Rounds < 1 || p.Rounds > maxRounds:
-		return usage("--rounds", "want 1 to %d, got %d", maxRounds, p.Rounds)
+		return fmt.Errorf("--rounds: want 1 to %d, got %d", maxRounds, p.Rounds)
 	case p.Attempts < 0:
-		return usage("--attempts", "want 1 or more, got %d", p.Attempts)
+		return fmt.Errorf("--attempts: want 1 or more, got %d", p.Attempts)
 	case p.Cost < 1:
-		return usage("--cost", "want 1 or more in a race, got %d", p.Cost)
+		return fmt.Errorf("--cost: want 1 or more in a race, got %d", p.Cost)
 	case p.attempts() > maxCalls/p.callers():
-		return usage("--attempts", "%d for each of %d clients are more than the %d calls a round can keep", p.attempts(),
+		return fmt.Errorf("--attempts: %d for each of %d clients are more than the %d calls a round can keep", p.attempts(),
 			p.callers(), maxCalls)
 	}
 	for _, e := range rows {
 		if e.BrokenBy == target.Crash && !p.Private && !p.Yes {
-			return usage("--yes", "%s can leave a key without a TTL on your server: confirm with --yes, or name other limiters", e.Name)
+			return fmt.Errorf("--yes: %s can leave a key without a TTL on your server: confirm with --yes, or name other limiters", e.Name)
 		}
 		if _, err := e.New(nil, p.Limit, limiter.WithPrefix(p.Prefix)); err != nil {
 			return refused(e.Name, err)
@@ -75,7 +76,7 @@ func (p Race) Validate(catalogue []target.Entry) error {
 func refused(name string, err error) error {
 	var field *limiter.FieldError
 	if errors.As(err, &field) {
-		return usage("--"+field.Field, "%s (%s)", field.Problem, name)
+		return fmt.Errorf("--%s: %s (%s)", field.Field, field.Problem, name)
 	}
 	return err
 }
@@ -92,7 +93,7 @@ func (p Race) rows(catalogue []target.Entry) ([]target.Entry, error) {
 			return nil, err
 		}
 		if slices.Contains(p.Limiters[:i], name) {
-			return nil, usage("", "%s is named twice", name)
+			return nil, fmt.Errorf("%s is named twice", name)
 		}
 		rows = append(rows, e)
 	}

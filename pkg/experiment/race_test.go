@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,8 +49,7 @@ func TestValidateNamesTheFlag(t *testing.T) {
 	} {
 		p := plan()
 		spoil(&p)
-		var u *UsageError
-		if err := p.Validate(target.Catalogue()); !errors.As(err, &u) || u.Flag != flag {
+		if err := p.Validate(target.Catalogue()); err == nil || !strings.HasPrefix(err.Error(), flag+": ") {
 			t.Errorf("%s: %v", flag, err)
 		}
 	}

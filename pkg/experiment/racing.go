@@ -20,9 +20,9 @@ type race struct {
 	srv      *server
 	fleet    *fleet.Fleet // nil until needed, and after a worker died
 	round    int
-	answered atomic.Int64 // calls
-	total    atomic.Int64 // calls that all rounds known of make
-	current  atomic.Value // the limiter's name
+	answered atomic.Int64           // calls
+	total    atomic.Int64           // calls that all rounds known of make
+	current  atomic.Pointer[string] // the limiter's name
 }
 
 // row races one limiter for the plan's rounds, and for some more if it must break and has not.
@@ -32,7 +32,7 @@ func (r *race) row(ctx context.Context, e target.Entry) (RaceRow, error) {
 		if n >= r.Rounds {
 			r.total.Add(r.callsPerRound())
 		}
-		r.current.Store(e.Name)
+		r.current.Store(&e.Name)
 		round, err := r.once(ctx, e)
 		if err != nil {
 			return row, fmt.Errorf("race %s: %w", e.Name, err)
@@ -126,7 +126,7 @@ func (r *race) assemble() (err error) {
 func (r *race) progress() {
 	const now = 64 // calls between two looks at the clock
 	if n := r.answered.Add(1); n%now == 0 {
-		r.env.Progress(n, r.total.Load(), r.current.Load().(string))
+		r.env.Progress(n, r.total.Load(), *r.current.Load())
 	}
 }
 

@@ -100,7 +100,7 @@ func (f *Fleet) Run(ctx context.Context, j Job) (Round, error) {
 	}
 	told := make([]tale, len(f.workers))
 	f.each(func(i int, p *process) error { told[i] = p.listen(f.Answered); return nil })
-	return f.gather(ctx, told), nil
+	return f.gather(ctx, told)
 }
 
 // each calls do for all workers at once and returns the first error in their order.
@@ -187,17 +187,21 @@ func (p *process) listen(answered func()) tale {
 	return t
 }
 
-func (f *Fleet) gather(ctx context.Context, told []tale) Round {
+// gather puts the tales together. What a worker counted must be what it told, call by call.
+func (f *Fleet) gather(ctx context.Context, told []tale) (Round, error) {
 	var r Round
 	for i, t := range told {
 		r.Ops = append(r.Ops, t.ops...)
-		if t.done != nil {
+		switch {
+		case t.done != nil && t.done.Calls() != int64(len(t.ops)):
+			return Round{}, fmt.Errorf("worker %d counted %d calls and told of %d", i, t.done.Calls(), len(t.ops))
+		case t.done != nil:
 			r.Summary.Merge(*t.done)
-		} else if ctx.Err() == nil {
+		case ctx.Err() == nil:
 			r.Deaths = append(r.Deaths, f.workers[i].death(i, t.err))
 		}
 	}
-	return r
+	return r, nil
 }
 
 // death says what became of a worker whose tale ended with err.

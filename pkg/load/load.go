@@ -58,6 +58,9 @@ func (s *Summary) count(d limiter.Decision, err error) {
 	}
 }
 
+// Calls is how many calls ended, in whatever way.
+func (s Summary) Calls() int64 { return s.Allowed + s.Denied + s.Failed + s.Unknown }
+
 // Merge adds o to s. Nothing is lost: histograms are added bucket by bucket.
 func (s *Summary) Merge(o Summary) {
 	s.Allowed += o.Allowed
