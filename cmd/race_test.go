@@ -153,7 +153,7 @@ func TestAKilledParentLeavesNothing(t *testing.T) {
 func TestTwoRacesAtOnce(t *testing.T) {
 	var commands [2]*exec.Cmd
 	for i := range commands {
-		c, stdout, stderr := withOutput(t, "race", "gcra", "--procs", "2", "--limit", "10", "--format", "json")
+		c, stdout, stderr := withOutput(t, "race", "gcra", "--procs", "8", "--limit", "50", "--format", "json")
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -98,6 +98,13 @@ func TestVerdictsCombine(t *testing.T) {
 			t.Errorf("%v: %s", c.rounds, got)
 		}
 	}
+	met, apart := RaceRound{Verdict: h}, RaceRound{Verdict: i, apart: true, Reason: "apart"}
+	if got, _ := combined([]RaceRound{apart, met}); got != h {
+		t.Errorf("callers that met in the second round: %s", got)
+	}
+	if got, why := combined([]RaceRound{apart, apart}); got != i || why != "apart" {
+		t.Errorf("callers that never met: %s, %s", got, why)
+	}
 	row := func(v replay.Verdict, expected bool) RaceRow { return RaceRow{Verdict: v, Expected: expected} }
 	for _, c := range []struct {
 		rows []RaceRow

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/fleet"
@@ -56,6 +57,8 @@ type RaceRound struct {
 	Deaths  []RaceDeath    `json:"deaths"`
 	// Classes counts the calls that were not decided, by the class of their error.
 	Classes map[limiter.Class]int64 `json:"classes"`
+
+	apart bool // inconclusive only because no two callers met
 }
 
 // RaceDeath is a worker that died during a round.
@@ -147,16 +150,19 @@ func (row RaceRow) asExpected() bool {
 	return row.Verdict == replay.Held
 }
 
-// combined is broken if any round broke, and held only if all held; the reason is that of the first such round.
+// combined is broken if any round broke, and held if one held and no other was inconclusive but for callers that never
+// met. The reason is that of the first round that counts.
 func combined(rounds []RaceRound) (replay.Verdict, string) {
-	for _, v := range []replay.Verdict{replay.Broken, replay.Inconclusive, replay.Held} {
-		for _, r := range rounds {
-			if r.Verdict == v {
-				return v, r.Reason
-			}
+	for _, counts := range []func(RaceRound) bool{
+		func(r RaceRound) bool { return r.Verdict == replay.Broken },
+		func(r RaceRound) bool { return r.Verdict == replay.Inconclusive && !r.apart },
+		func(r RaceRound) bool { return r.Verdict == replay.Held },
+	} {
+		if i := slices.IndexFunc(rounds, counts); i >= 0 {
+			return rounds[i].Verdict, rounds[i].Reason
 		}
 	}
-	return replay.Inconclusive, "no round was run"
+	return replay.Inconclusive, rounds[0].Reason
 }
 
 // overall is held if every limiter did what it must, broken if one broke that must not, else inconclusive.

@@ -25,10 +25,11 @@ type race struct {
 	current  atomic.Pointer[string] // the limiter's name
 }
 
-// row races one limiter for the plan's rounds, and for some more if it must break and has not.
+// row races one limiter for the plan's rounds, and for some more if it must break and has not, or if its callers never
+// met.
 func (r *race) row(ctx context.Context, e target.Entry) (RaceRow, error) {
 	row := RaceRow{Limiter: e.Name, Atomic: e.Atomic(), Twin: e.Twin, BrokenBy: e.BrokenBy, flaw: e.Flaw}
-	for n := 0; n < r.Rounds || n < catchRounds && e.BrokenBy == target.Race && row.Verdict != replay.Broken; n++ {
+	for n := 0; n < r.Rounds || n < catchRounds && r.unlucky(e, row); n++ {
 		if n >= r.Rounds {
 			r.total.Add(r.callsPerRound())
 		}
@@ -46,6 +47,12 @@ func (r *race) row(ctx context.Context, e target.Entry) (RaceRow, error) {
 		}
 	}
 	return row, nil
+}
+
+// unlucky tells whether another round may show what the rounds so far did not.
+func (r *race) unlucky(e target.Entry, row RaceRow) bool {
+	apart := row.Rounds[len(row.Rounds)-1].apart && r.callers() > 1
+	return apart || e.BrokenBy == target.Race && row.Verdict != replay.Broken
 }
 
 // once runs one round on a fresh key and judges it.
@@ -98,6 +105,7 @@ func (r *race) judge(
 	}
 	return RaceRound{
 		Counts: counts(j, got, elapsed), Verdict: j.Verdict, Reason: j.Reason, Deaths: deaths(got), Classes: classes(got.Ops),
+		apart: j.Apart,
 	}, nil
 }
 

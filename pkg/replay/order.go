@@ -118,6 +118,7 @@ func (j Judgement) pressed(ts []timed, held string) Judgement {
 	case j.Allowed == 0:
 		return j.because(Inconclusive, "nothing was allowed")
 	case !overlapped(ts):
+		j.Apart = true
 		return j.because(Inconclusive, "no two clients overlapped")
 	}
 	return j.because(Held, held)

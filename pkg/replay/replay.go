@@ -45,6 +45,7 @@ type Judgement struct {
 	Unknown    int64
 	Replayed   int64       // decisions that the model was asked about, in an exact replay
 	Difference *Difference // the first decision that the model does not make, in an exact replay
+	Apart      bool        // inconclusive only because no two clients overlapped, which another run may mend
 
 	undecided limiter.Class // of the first call that was not decided
 }
