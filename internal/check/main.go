@@ -26,8 +26,8 @@ type part struct {
 	run    func(context.Context, *tally)
 }
 
-// parts are in the order of what they cost. Under the race detector, -short leaves out the one test that measures. Their budgets add up to nine minutes on two cores with cold caches, which
-// leaves one for installing what is missing.
+// parts are in the order of what they cost. Their budgets add up to nine minutes on two cores with cold caches, which
+// leaves one for installing what is missing. Under the race detector, -short leaves out the one test that measures.
 func parts() []part {
 	return []part{
 		{"gofmt", 5 * time.Second, silent("gofmt", "-l", ".")},
