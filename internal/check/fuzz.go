@@ -8,7 +8,7 @@ import (
 )
 
 // fuzzTime is what all fuzz targets together get. Building them comes on top.
-const fuzzTime = 20 * time.Second
+const fuzzTime = 12 * time.Second
 
 // fuzz is the part that runs each fuzz target of each package for its share of the time.
 func fuzz(ctx context.Context, t *tally) {

@@ -31,12 +31,11 @@ type part struct {
 func parts() []part {
 	return []part{
 		{"gofmt", 5 * time.Second, silent("gofmt", "-l", ".")},
-		{"vet", 45 * time.Second, passes("go", "vet", "./...")},
-		{"vet for macOS", 40 * time.Second, passes("env", "GOOS=darwin", "CGO_ENABLED=0", "go", "vet", "./...")},
-		{"staticcheck", 70 * time.Second, passes("go", "run", staticcheck, "./...")},
-		{"test", 110 * time.Second, tests("-timeout=105s")},
-		{"race, shuffled", 220 * time.Second, tests("-race", "-short", "-shuffle=on", "-timeout=215s")},
-		{"fuzz", 50 * time.Second, fuzz},
+		{"vet", 65 * time.Second, passes("go", "vet", "./...")},
+		{"staticcheck", 60 * time.Second, passes("go", "run", staticcheck, "./...")},
+		{"test", 95 * time.Second, tests("-timeout=90s")},
+		{"race, shuffled", 230 * time.Second, tests("-race", "-short", "-shuffle=on", "-timeout=225s")},
+		{"fuzz", 80 * time.Second, fuzz},
 	}
 }
 
