@@ -19,7 +19,7 @@ type Race struct {
 	Limit          limiter.Limit
 	Cost           int64 // events a request, 1 or more
 	Procs          int   // processes, 1 to 1,000
-	Clients        int   // concurrent callers in each, 1 to 10,000
+	Clients        int   // concurrent callers in each, 1 to 9,000; together at most 9,000
 	Attempts       int64 // requests a client; 0 means enough to pass the limit many times
 	Rounds         int   // 1 to 1,000
 	Seed           uint64
@@ -32,8 +32,10 @@ type Race struct {
 
 const (
 	maxProcs   = 1_000
-	maxClients = 10_000
+	maxClients = maxCallers
 	maxRounds  = 1_000
+	// maxCallers leaves a server with Redis's default of 10,000 connections some for others.
+	maxCallers = 9_000
 	// maxCalls bounds a round, whose calls are all kept until it is judged: about 5 GiB.
 	maxCalls = 20_000_000
 	// catchRounds is how often a limiter that a race must break is tried before that is given up.
@@ -51,6 +53,9 @@ func (p Race) Validate(catalogue []target.Entry) error {
 		return fmt.Errorf("--procs: want 1 to %d, got %d", maxProcs, p.Procs)
 	case p.Clients < 1 || p.Clients > maxClients:
 		return fmt.Errorf("--clients: want 1 to %d, got %d", maxClients, p.Clients)
+	case p.callers() > maxCallers:
+		return fmt.Errorf("--clients: %d times %d processes are more than the %d callers that a server can be asked to bear",
+			p.Clients, p.Procs, maxCallers)
 	case p.Rounds < 1 || p.Rounds > maxRounds:
 		return fmt.Errorf("--rounds: want 1 to %d, got %d", maxRounds, p.Rounds)
 	case p.Attempts < 0:

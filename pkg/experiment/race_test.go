@@ -38,7 +38,7 @@ func TestAttemptsPressEnough(t *testing.T) {
 func TestValidateNamesTheFlag(t *testing.T) {
 	for flag, spoil := range map[string]func(*Race){
 		"--procs":    func(p *Race) { p.Procs = maxProcs + 1 },
-		"--clients":  func(p *Race) { p.Clients = -1 },
+		"--clients":  func(p *Race) { p.Clients = maxCallers/p.Procs + 1 },
 		"--rounds":   func(p *Race) { p.Rounds = 0 },
 		"--cost":     func(p *Race) { p.Cost = 0 },
 		"--attempts": func(p *Race) { p.Attempts = maxCalls },
