@@ -1,16 +1,13 @@
 package fleet
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/history"
@@ -20,21 +17,21 @@ import (
 // grace is how long workers have to finish the call under way before they are killed.
 const grace = 3 * time.Second
 
+// silence is for how long a worker may tell nothing, beside what its calls may take. It is killed after twice that: of
+// one look at it the parent itself may have slept.
+const silence = 15 * time.Second
+
 // Fleet is a set of worker processes. It serves one round at a time.
 type Fleet struct {
+	// Silence, if set, is for how long a worker may tell nothing.
+	Silence time.Duration
+
 	// Answered, if set, is called for every call that ended, from several goroutines.
 	Answered func()
 
 	workers []*process
 	gate    *os.File // the end that is written
 	closed  sync.Once
-}
-
-// process is one worker as its parent sees it.
-type process struct {
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
-	out   *bufio.Reader
 }
 
 // Round is what a job came to.
@@ -69,28 +66,11 @@ func Start(self func(args ...string) *exec.Cmd, n int) (*Fleet, error) {
 	return f, nil
 }
 
-func start(cmd *exec.Cmd, gate *os.File) (*process, error) {
-	cmd.ExtraFiles = []*os.File{gate}                     // descriptor gateFD
-	cmd.Stderr = os.Stderr                                // a worker's panic is the user's to see
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C is the parent's to handle
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	return &process{cmd: cmd, stdin: stdin, out: bufio.NewReaderSize(stdout, 1<<16)}, nil
-}
-
 // Run has every worker do the job and returns when all have finished or died. When ctx ends, the workers finish the
 // call they are in; the round then holds what was done, and the fleet is spent.
 func (f *Fleet) Run(ctx context.Context, j Job) (Round, error) {
 	defer context.AfterFunc(ctx, f.dismiss)()
+	defer f.watch(j)()
 	err := f.each(func(i int, p *process) error { return p.prepare(j, i) })
 	if err != nil {
 		return Round{}, errors.Join(context.Cause(ctx), err)
@@ -99,7 +79,12 @@ func (f *Fleet) Run(ctx context.Context, j Job) (Round, error) {
 		return Round{}, fmt.Errorf("open the gate: %w", err)
 	}
 	told := make([]tale, len(f.workers))
-	f.each(func(i int, p *process) error { told[i] = p.listen(f.Answered); return nil })
+	f.each(func(i int, p *process) error {
+		p.due.Store(true)
+		defer p.due.Store(false)
+		told[i] = p.listen(f.Answered)
+		return nil
+	})
 	return f.gather(ctx, told)
 }
 
@@ -119,72 +104,27 @@ func (f *Fleet) each(do func(i int, p *process) error) error {
 	return nil
 }
 
-// prepare hands the worker its job and waits until it stands at the gate.
-func (p *process) prepare(j Job, proc int) error {
-	j.Proc = proc
-	line, err := json.Marshal(j)
-	if err != nil {
-		return fmt.Errorf("encode a job: %w", err)
+// watch kills workers that hang, so that a round ends.
+func (f *Fleet) watch(j Job) (stop func()) {
+	patience := f.Silence
+	if patience == 0 {
+		patience = silence + 5*j.Conn.Timeout
 	}
-	if _, err := p.stdin.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("worker %d is gone: %w", proc, err)
-	}
-	m, err := p.next()
-	switch {
-	case err != nil:
-		return fmt.Errorf("worker %d did not get ready: %w", proc, err)
-	case m.Fault != nil:
-		return m.Fault.err()
-	case !m.Ready:
-		return fmt.Errorf("worker %d spoke before it was ready", proc)
-	}
-	return nil
-}
-
-func (p *process) next() (message, error) {
-	line, err := p.out.ReadSlice('\n')
-	if err != nil {
-		return message{}, err
-	}
-	var m message
-	return m, json.Unmarshal(line, &m)
-}
-
-// tale is what one worker told of a round.
-type tale struct {
-	ops  []history.Op
-	done *load.Summary // nil if the worker did not live to tell,
-	err  error         // and then how its tale ended: io.EOF, unless it spoke rubbish
-}
-
-// listen reads a worker's calls until it says it is done, or is gone; its open calls then have no end.
-func (p *process) listen(answered func()) tale {
-	var t tale
-	open := map[int]history.Op{} // by client
-	for {
-		m, err := p.next()
-		if err != nil || m.Done != nil {
-			t.done, t.err = m.Done, err
-			break
+	tick, done := time.NewTicker(patience), make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				for _, p := range f.workers {
+					p.lookAt()
+				}
+			}
 		}
-		if m.Op == nil {
-			continue
-		}
-		if m.Op.Outcome == history.Open {
-			open[m.Op.Client] = *m.Op
-			continue
-		}
-		delete(open, m.Op.Client)
-		t.ops = append(t.ops, *m.Op)
-		if answered != nil {
-			answered()
-		}
-	}
-	for _, op := range open {
-		op.Outcome, op.Class = history.Unknown, history.ClassDied
-		t.ops = append(t.ops, op)
-	}
-	return t
+	})
+	return func() { tick.Stop(); close(done); watching.Wait() }
 }
 
 // gather puts the tales together. What a worker counted must be what it told, call by call.
@@ -202,19 +142,6 @@ func (f *Fleet) gather(ctx context.Context, told []tale) (Round, error) {
 		}
 	}
 	return r, nil
-}
-
-// death says what became of a worker whose tale ended with err.
-func (p *process) death(proc int, err error) Death {
-	if !errors.Is(err, io.EOF) {
-		p.cmd.Process.Kill()
-		p.cmd.Wait()
-		return Death{Proc: proc, PID: p.cmd.Process.Pid, Cause: fmt.Sprintf("killed, since it spoke rubbish: %v", err)}
-	}
-	kill := time.AfterFunc(grace, func() { p.cmd.Process.Kill() }) // it closed its output, but may not end
-	defer kill.Stop()
-	p.cmd.Wait()
-	return Death{Proc: proc, PID: p.cmd.Process.Pid, Cause: p.cmd.ProcessState.String()}
 }
 
 // dismiss asks all workers to stop after the call under way, and kills those that have not by the end of the grace.

@@ -37,19 +37,23 @@ func self(args ...string) *exec.Cmd { return exec.Command(os.Args[0], args...) }
 // tenth is the call at which the limiters below do what their name says.
 const tenth = 10
 
-// catalogue has, beside the real one, a limiter whose tenth caller dies in mid-call, after it was counted.
+// catalogue has, beside the real one, limiters whose tenth caller dies, or stops, in mid-call, after it was counted.
 func catalogue() []target.Entry {
-	return append(target.Catalogue(), target.Entry{
-		Name: "deadly",
+	return append(target.Catalogue(), ending("deadly", syscall.SIGKILL), ending("hanging", syscall.SIGSTOP))
+}
+
+func ending(name string, signal syscall.Signal) target.Entry {
+	return target.Entry{
+		Name: name,
 		New: func(rdb redis.UniversalClient, _ limiter.Limit, _ ...limiter.Option) (limiter.Limiter, error) {
 			return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
 				if n, err := rdb.IncrBy(ctx, key, cost).Result(); n == tenth || err != nil {
-					syscall.Kill(os.Getpid(), syscall.SIGKILL)
+					syscall.Kill(os.Getpid(), signal)
 				}
 				return limiter.Decision{Allowed: true}, nil
 			}), nil
 		},
-	})
+	}
 }
 
 func start(t *testing.T, n int) *fleet.Fleet {
@@ -130,6 +134,22 @@ func TestAKilledWorkersOpenCallIsUnknown(t *testing.T) {
 	defer rdb.Close()
 	if counted, _ := rdb.Get(t.Context(), "k").Int(); counted != unknown+decided {
 		t.Errorf("redis counted %d calls, the history has %d", counted, unknown+decided)
+	}
+}
+
+// TestAWorkerThatHangsIsKilled: the deadly limiter stops its process here, instead of killing it.
+func TestAWorkerThatHangsIsKilled(t *testing.T) {
+	s := redisdtest.Start(t, redisd.Options{})
+	f := start(t, 3)
+	f.Silence = 200 * time.Millisecond
+	j := job(s, "hanging")
+	j.Clients = 1
+	r, err := f.Run(t.Context(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Deaths) != 1 || !strings.Contains(r.Deaths[0].Cause, "killed") || len(r.Ops) < tenth {
+		t.Errorf("%d calls, deaths: %+v", len(r.Ops), r.Deaths)
 	}
 }
 
