@@ -60,14 +60,20 @@ func (c common) multi(ctx context.Context, on transactor, counts redis.Cmder, cm
 	if err == nil || errors.Is(err, redis.TxFailedErr) {
 		return err
 	}
+	refused := true // the connection or the block as a whole, and no command of it
 	for _, cmd := range cmds {
-		if e := cmd.Err(); e != nil && !redis.HasErrorPrefix(e, "EXECABORT") {
-			err = e // the block was dropped because of this one
-			break
+		if e := cmd.Err(); e != nil {
+			refused = false
+			if !redis.HasErrorPrefix(e, "EXECABORT") {
+				err = e // the block was dropped because of this one
+				break
+			}
 		}
 	}
 	var reply redis.Error
 	switch e := counts.Err(); {
+	case refused && errors.As(err, &reply):
+		return c.fail(err, reading)
 	case e == nil:
 		return c.fail(err, wrote)
 	case errors.As(e, &reply):
