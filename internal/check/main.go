@@ -32,10 +32,10 @@ func parts() []part {
 	return []part{
 		{"gofmt", 5 * time.Second, silent("gofmt", "-l", ".")},
 		{"vet", 65 * time.Second, passes("go", "vet", "./...")},
-		{"staticcheck", 60 * time.Second, passes("go", "run", staticcheck, "./...")},
+		{"staticcheck", 50 * time.Second, passes("go", "run", staticcheck, "./...")},
 		{"test", 95 * time.Second, tests("-timeout=90s")},
 		{"race, shuffled", 230 * time.Second, tests("-race", "-short", "-shuffle=on", "-timeout=225s")},
-		{"fuzz", 80 * time.Second, fuzz},
+		{"fuzz", 90 * time.Second, fuzz},
 	}
 }
 
