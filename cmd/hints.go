@@ -26,7 +26,8 @@ func explain(err error, typed string) string {
 	case errors.As(err, &usage):
 		hint = usage.hint
 	case errors.Is(err, redisd.ErrNotFound):
-		what, hint = redisd.ErrNotFound.Error(), "install one: apt install redis-server    or point elsewhere: "+typed+" -u redis://HOST:PORT"
+		what = redisd.ErrNotFound.Error()
+		hint = "install one: apt install redis-server    or point elsewhere: " + typed + " -u redis://HOST:PORT"
 	case errors.Is(err, redisd.ErrNoFolder):
 		what, hint = bare(err), "name a folder that can be written: TMPDIR=DIR "+typed
 	case errors.As(err, &refused):

@@ -68,7 +68,8 @@ func (p Race) Validate(catalogue []target.Entry) error {
 	}
 	for _, e := range rows {
 		if e.BrokenBy == target.Crash && !p.Private && !p.Yes {
-			return fmt.Errorf("--yes: %s can leave a key without a TTL on your server: confirm with --yes, or name other limiters", e.Name)
+			return fmt.Errorf("--yes: %s can leave a key without a TTL on your server: confirm with --yes, or name other limiters",
+				e.Name)
 		}
 		if _, err := e.New(nil, p.Limit, limiter.WithPrefix(p.Prefix)); err != nil {
 			return refused(e.Name, err)

@@ -67,8 +67,9 @@ type Server struct {
 
 // Start runs a private server and returns when it answers. ctx bounds the start alone; Close ends the server.
 //
-// Errors: [ErrNotFound] when no server is installed, [ErrNoFolder] when none can be made, [ErrNoClock] when a settable clock was asked for and cannot be
-// had, else the reason with the server's last log lines. A failed start leaves nothing behind.
+// Errors: [ErrNotFound] when no server is installed, [ErrNoFolder] when none can be made, [ErrNoClock] when a settable
+// clock was asked for and cannot be had, else the reason with the server's last log lines. A failed start leaves nothing
+// behind.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()

@@ -110,7 +110,8 @@ func (j Judgement) pressed(ts []timed, held string) Judgement {
 	case j.Undershoot > 0:
 		return j.because(Broken, "events were denied that the rule has room for, whatever the order")
 	case j.Failed+j.Unknown > 0 && (demand <= j.Allowance || j.Denied == 0 || j.Allowed == 0):
-		return j.because(Inconclusive, fmt.Sprintf("%d of %d calls were not decided (%s)", j.Failed+j.Unknown, j.Attempts, j.undecided))
+		return j.because(Inconclusive, fmt.Sprintf("%d of %d calls were not decided (%s)",
+			j.Failed+j.Unknown, j.Attempts, j.undecided))
 	case demand <= j.Allowance:
 		return j.because(Inconclusive, "demand did not pass the limit")
 	case j.Denied == 0:

@@ -101,8 +101,8 @@ func exact(ops []history.Op, rule model.Rule) Judgement {
 		j.bound(rule.Most(decided[0].Request.Limit, first, last))
 	}
 	if a, b, ok := outOfOrder(decided); ok {
-		return j.because(Broken, fmt.Sprintf("server time runs against real time: %s returned before %s was called, and bears a later time",
-			name(a), name(b)))
+		return j.because(Broken, fmt.Sprintf(
+			"server time runs against real time: %s returned before %s was called, and bears a later time", name(a), name(b)))
 	}
 	difference, excused := replay(decided, lost, rule.Fresh)
 	switch {
@@ -110,7 +110,8 @@ func exact(ops []history.Op, rule model.Rule) Judgement {
 		j.Replayed = int64(len(decided))
 		return j.pressed(decided, "every decision replayed")
 	case excused && j.Overshoot == 0 && j.Undershoot == 0:
-		return j.because(Inconclusive, fmt.Sprintf("%d lost replies, or the order within a microsecond, may explain %v", len(lost), difference))
+		return j.because(Inconclusive, fmt.Sprintf(
+			"%d lost replies, or the order within a microsecond, may explain %v", len(lost), difference))
 	}
 	j.Difference = difference
 	j.Undershoot = max(j.Undershoot, undershootOf(*difference))
