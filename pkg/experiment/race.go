@@ -44,7 +44,7 @@ const (
 
 // Validate returns an error that begins with the flag at fault, if one is.
 func (p Race) Validate(catalogue []target.Entry) error {
-	rows, err := p.rows(catalogue)
+	rows, err := named(catalogue, p.Limiters)
 	if err != nil {
 		return err
 	}
@@ -87,18 +87,18 @@ func refused(name string, err error) error {
 	return err
 }
 
-// rows are the limiters to race, in the order of the catalogue if none was named.
-func (p Race) rows(catalogue []target.Entry) ([]target.Entry, error) {
-	if len(p.Limiters) == 0 {
+// named are the limiters of those names, or the whole catalogue, in its order, if there are none.
+func named(catalogue []target.Entry, names []string) ([]target.Entry, error) {
+	if len(names) == 0 {
 		return catalogue, nil
 	}
 	var rows []target.Entry
-	for i, name := range p.Limiters {
+	for i, name := range names {
 		e, err := target.Find(catalogue, name)
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(p.Limiters[:i], name) {
+		if slices.Contains(names[:i], name) {
 			return nil, fmt.Errorf("%s is named twice", name)
 		}
 		rows = append(rows, e)
@@ -122,7 +122,7 @@ func (p Race) Run(ctx context.Context, env Env) (*RaceResult, error) {
 	if err := p.Validate(env.Catalogue); err != nil {
 		return nil, err
 	}
-	rows, err := p.rows(env.Catalogue)
+	rows, err := named(env.Catalogue, p.Limiters)
 	if err != nil {
 		return nil, err
 	}
