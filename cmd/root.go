@@ -95,6 +95,7 @@ func newRoot(e *env) *cobra.Command {
 	conn.register(root, flags)
 	root.AddCommand(
 		newRace(e, conn),
+		newProve(e, conn),
 		newCheck(e, conn),
 		newScript(e, conn),
 		newList(e),
