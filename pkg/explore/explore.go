@@ -122,7 +122,7 @@ func Replay(ctx context.Context, srv Server, p Plan, order string) (Result, erro
 	r := Result{Slots: x.judge.slots, Orders: 1, Runs: 1}
 	choices, err := parseOrder(order, p)
 	if err == nil {
-		r.Shown, err = x.watch(ctx, choices)
+		r.Shown, err = x.watch(ctx, choices, true)
 	}
 	if err != nil {
 		return r, fmt.Errorf("explore %s: %w", p.Entry.Name, err)

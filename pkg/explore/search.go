@@ -258,7 +258,7 @@ func (s *search) show(ctx context.Context) error {
 	if chosen == nil {
 		chosen, _ = s.way(false, (*path).longer)
 	}
-	again, err := s.explorer.watch(ctx, chosen.choices)
+	again, err := s.explorer.watch(ctx, chosen.choices, true)
 	if err != nil {
 		return err
 	}
@@ -273,10 +273,10 @@ func sameKind(a, b *Violation) bool {
 	return a == b || a != nil && b != nil && a.Kind == b.Kind
 }
 
-// watch runs one schedule with a look at Redis after each step. Where the choices end before all clients have, the
+// watch runs one schedule, if asked to with a look at Redis after each step. Where the choices end before all clients have, the
 // first that can goes on.
-func (x *explorer) watch(ctx context.Context, choices []choice) (Schedule, error) {
-	r, err := x.begin(ctx, true)
+func (x *explorer) watch(ctx context.Context, choices []choice, observe bool) (Schedule, error) {
+	r, err := x.begin(ctx, observe)
 	if err != nil {
 		return Schedule{}, err
 	}
