@@ -44,7 +44,7 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 	flags.Var(&seed, "seed", "gives the request ids again, not the interleaving (default: random)")
 	flags.BoolVar(&p.GoroutinesOnly, "goroutines-only", false, "all callers in one process")
 	flags.BoolVar(&p.Yes, "yes", false, "do not ask before an experiment on a named server")
-	format := formatFlag(c)
+	out := newResultFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		p.Limiters, p.Seed, p.Prefix = args, uint64(seed), conn.prefix
 		if p.Limit, err = limit.read(flags); err != nil {
@@ -58,14 +58,17 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 		if flags.Changed("attempts") && p.Attempts == 0 {
 			return usagef("--attempts: want 1 or more")
 		}
-		return runRace(c.Context(), e, p, format)
+		return runRace(c.Context(), e, p, out)
 	}
 	return c
 }
 
-func runRace(ctx context.Context, e *env, p experiment.Race, format *choice) error {
+func runRace(ctx context.Context, e *env, p experiment.Race, out *resultFlags) error {
 	if err := p.Validate(e.catalogue); err != nil {
 		return usage(err)
+	}
+	if err := out.check(); err != nil {
+		return err
 	}
 	if !p.Private && !p.Conn.Loopback() {
 		err := e.confirm(ctx, p.Yes,
@@ -78,7 +81,7 @@ func runRace(ctx context.Context, e *env, p experiment.Race, format *choice) err
 	result, err := p.Run(ctx, e.experiment(progress))
 	progress.Clear()
 	if result != nil && (err == nil || len(result.Results) > 0 || result.Partial && is[Signal](err)) {
-		err = errors.Join(err, e.show(format, result.Document()))
+		err = errors.Join(err, e.deliver(out, result.Document()))
 	}
 	if err != nil {
 		return atServer(serverOf(p), err)
@@ -97,7 +100,7 @@ func serverOf(p experiment.Race) string {
 // experiment is what experiments find around them.
 func (e *env) experiment(progress *report.Progress) experiment.Env {
 	return experiment.Env{
-		Catalogue: e.catalogue, Self: self, Progress: progress.Update,
+		Catalogue: e.catalogue, Provenance: e.provenance(), Self: self, Progress: progress.Update,
 		Note: func(text string) { progress.Clear(); e.note("%s", text) },
 	}
 }

@@ -139,8 +139,8 @@ func (p Race) Run(ctx context.Context, env Env) (*RaceResult, error) {
 	r.total.Store(int64(len(rows)*p.Rounds) * p.callsPerRound())
 	defer r.disband()
 	start := time.Now()
-	result := p.result(srv)
-	result.planned = len(rows)
+	result := p.result(env, srv)
+	result.Planned = len(rows)
 	for _, e := range rows {
 		var row RaceRow
 		row, err = r.row(ctx, e)

@@ -1,0 +1,51 @@
+package cmd
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rlctl/rlctl/pkg/experiment"
+)
+
+// provenance is what this program says of itself in a result.
+func (e *env) provenance() experiment.Provenance {
+	b := readBuild()
+	return experiment.Provenance{
+		Command: e.typed, Version: b.Version, Commit: b.Commit, Modified: b.Modified, Go: b.Go, OS: b.OS, Arch: b.Arch,
+	}
+}
+
+// commandLine is the command as it was understood: its arguments, then the flags that were given, by their long names
+// and without secrets. It is made of what was parsed, since -asecret, -a secret and --pass=secret are one.
+func commandLine(c *cobra.Command, args []string) string {
+	words := strings.Fields(c.CommandPath())
+	for _, a := range args {
+		words = append(words, shellWord(redacted(a)))
+	}
+	c.Flags().Visit(func(f *pflag.Flag) { words = append(words, "--"+f.Name+flagValue(f)) })
+	return strings.Join(words, " ")
+}
+
+// flagValue is the flag's value after a space; nothing of a flag that needs none and was set.
+func flagValue(f *pflag.Flag) string {
+	switch {
+	case f.Name == "pass":
+		return " ***"
+	case f.NoOptDefVal == f.Value.String():
+		return ""
+	case f.NoOptDefVal != "":
+		return "=" + shellWord(f.Value.String())
+	}
+	return " " + shellWord(redacted(f.Value.String()))
+}
+
+// shellWord is the word as a shell reads it.
+func shellWord(word string) string {
+	bare := func(r rune) bool { return plain(r) || strings.ContainsRune("/:=,@%+", r) }
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !bare(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
