@@ -98,6 +98,7 @@ func newRoot(e *env) *cobra.Command {
 		newRace(e, conn),
 		newCheck(e, conn),
 		newScript(e, conn),
+		newReport(e),
 		newList(e),
 		newVersion(e),
 		newMan(),

@@ -21,7 +21,7 @@ type resultFlags struct {
 // newResultFlags adds the flags to a command.
 func newResultFlags(c *cobra.Command) *resultFlags {
 	f := &resultFlags{format: formatFlag(c)}
-	c.Flags().StringVar(&f.out, "out", "", "also write the result to this file, as --format json prints it")
+	c.Flags().StringVar(&f.out, "out", "", "also write the result to `FILE`, as --format json prints it")
 	return f
 }
 
