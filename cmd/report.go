@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -11,26 +10,28 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rlctl/rlctl/pkg/experiment"
+	"github.com/rlctl/rlctl/pkg/report"
 )
 
 func newReport(e *env) *cobra.Command {
 	p := experiment.Compare{}
 	failOver := share{}
 	c := &cobra.Command{
-		Use:   "report FILE | OLD NEW",
+		Use:   "report FILE... | OLD NEW",
 		Short: "Show a result that was kept, or compare two",
 		Long: "report FILE shows a result that --out or --format json wrote as it was shown when it was new; - is stdin.\n" +
 			"report OLD NEW compares two benches row by row: the ratio of the medians and the widest interval that the rounds\n" +
 			"allow it; ~ is a difference that the rounds do not show. With --fail-over it exits with 1 if the whole interval of a\n" +
-			"figure is past the threshold, and with 3 if only a part of one is.",
+			"figure is past the threshold, and with 3 if only a part of one is. Other results are shown one after the other, and\n" +
+			"--svg and --html then also draw what they show together: races and a bench give safety against price.",
 		Example: "  rlctl report results/race.json --format markdown\n" +
 			"  rlctl report old.json new.json --fail-over 5%",
-		Args: cobra.MatchAll(func(c *cobra.Command, args []string) error {
-			if len(args) == 1 || len(args) == 2 {
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
 				return nil
 			}
-			return usageError{fmt.Errorf("rlctl report wants a result FILE, or OLD and NEW, got %d arguments", len(args)), "usage: " + c.UseLine()}
-		}),
+			return usageError{errors.New("rlctl report wants a result FILE, or OLD and NEW"), "usage: " + c.UseLine()}
+		},
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
@@ -46,13 +47,14 @@ func newReport(e *env) *cobra.Command {
 		if err := out.check(); err != nil {
 			return err
 		}
-		if len(results) == 1 {
-			if flags.Changed("fail-over") || flags.Changed("figure") {
-				return usagef("--fail-over and --figure compare: they want OLD and NEW")
-			}
-			return e.deliver(out, results[0].Document())
+		before, after, compare := twoBenches(results)
+		switch {
+		case compare:
+			return e.compare(p, before, after, out)
+		case flags.Changed("fail-over") || flags.Changed("figure"):
+			return usagef("--fail-over and --figure compare: they want OLD and NEW, both of bench")
 		}
-		return e.compare(p, args, results, out)
+		return e.showResults(results, out)
 	}
 	return c
 }
@@ -81,16 +83,18 @@ func readResult(stdin io.Reader, name string) (experiment.Result, error) {
 	return experiment.Read(file)
 }
 
-func (e *env) compare(p experiment.Compare, names []string, results []experiment.Result, out *resultFlags) error {
-	var benches [2]*experiment.BenchResult
-	for i, result := range results {
-		bench, ok := result.(*experiment.BenchResult)
-		if !ok {
-			return usagef("%s: only results of bench can be compared; report FILE shows it", names[i])
-		}
-		benches[i] = bench
+// twoBenches tells whether the results are two that can be compared.
+func twoBenches(results []experiment.Result) (before, after *experiment.BenchResult, ok bool) {
+	if len(results) != 2 {
+		return nil, nil, false
 	}
-	c, err := p.Run(benches[0], benches[1])
+	before, first := results[0].(*experiment.BenchResult)
+	after, second := results[1].(*experiment.BenchResult)
+	return before, after, first && second
+}
+
+func (e *env) compare(p experiment.Compare, before, after *experiment.BenchResult, out *resultFlags) error {
+	c, err := p.Run(before, after)
 	if err != nil {
 		return usage(err)
 	}
@@ -98,6 +102,21 @@ func (e *env) compare(p experiment.Compare, names []string, results []experiment
 		return err
 	}
 	return verdictError(c.Verdict)
+}
+
+// showResults shows results one after the other, and at the end what they show together.
+func (e *env) showResults(results []experiment.Result, out *resultFlags) error {
+	var documents []report.Document
+	for _, result := range results {
+		documents = append(documents, result.Document())
+	}
+	if len(results) == 1 {
+		return e.deliver(out, documents...)
+	}
+	if out.out != "" || out.format.format() == report.CSVFormat {
+		return usagef("--out and --format csv want one result at a time")
+	}
+	return e.deliver(out, append([]report.Document{experiment.Together(results)}, documents...)...)
 }
 
 // share is a flag that takes a percentage; without one its value is nil.

@@ -65,14 +65,7 @@ func (c *Comparison) count(is func(ComparedRow) bool) (n int64) {
 
 // origin says in one line what made a bench.
 func origin(name string, p Provenance) report.Line {
-	commit := "unknown"
-	if p.Commit != nil {
-		commit = (*p.Commit)[:min(12, len(*p.Commit))]
-		if p.Modified != nil && *p.Modified {
-			commit += ", modified"
-		}
-	}
-	return report.Text("%s: rlctl %s (commit %s), redis %s, %s", name, p.Version, commit, p.Redis.Version, p.Time)
+	return report.Text("%s: rlctl %s (commit %s), redis %s, %s", name, p.Version, p.commit(), p.Redis.Version, p.Time)
 }
 
 func (c *Comparison) table() report.Table {
