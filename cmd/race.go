@@ -84,17 +84,17 @@ func runRace(ctx context.Context, e *env, p experiment.Race, out *resultFlags) e
 		err = errors.Join(err, e.deliver(out, result.Document()))
 	}
 	if err != nil {
-		return atServer(serverOf(p), err)
+		return atServer(serverOf(p.Private, p.Conn), err)
 	}
 	return verdictError(result.Verdict)
 }
 
 // serverOf says which server an experiment talks to.
-func serverOf(p experiment.Race) string {
-	if p.Private {
+func serverOf(private bool, conn target.Conn) string {
+	if private {
 		return privateServer
 	}
-	return p.Conn.String()
+	return conn.String()
 }
 
 // experiment is what experiments find around them.

@@ -96,6 +96,7 @@ func newRoot(e *env) *cobra.Command {
 	conn.register(root, flags)
 	root.AddCommand(
 		newRace(e, conn),
+		newBench(e, conn),
 		newCheck(e, conn),
 		newScript(e, conn),
 		newReport(e),

@@ -11,8 +11,8 @@ import (
 	"github.com/rlctl/rlctl/pkg/report"
 )
 
-// micros is an axis text of a time in µs.
-func micros(v float64) string { return report.Time(time.Duration(v * float64(time.Microsecond))) }
+// ofMicros is an axis text of a time in µs.
+func ofMicros(v float64) string { return report.Time(time.Duration(v * float64(time.Microsecond))) }
 
 // line says in one line what made a result.
 func (p Provenance) line() report.Line {
@@ -47,7 +47,7 @@ func or(text *string, otherwise string) string {
 func (r *RaceResult) charts() []report.Chart {
 	c := r.overshootChart(fmt.Sprintf("median of a call with %s at once", report.Count(r.callers(), "caller", "callers")),
 		func(row RaceRow) (float64, bool) { return float64(row.P50US), true })
-	c.Y.Text = micros
+	c.Y.Text = ofMicros
 	return []report.Chart{c}
 }
 
@@ -113,7 +113,7 @@ func (r *BenchResult) latencyChart(path string) report.Chart {
 		X: report.Axis{Label: "percentile of calls", Scale: report.Log, Marks: []report.Mark{
 			{Value: 1, Text: "0"}, {Value: 2, Text: "50"}, {Value: 10, Text: "90"}, {Value: 100, Text: "99"}, {Value: 1000, Text: "99.9"},
 		}},
-		Y: report.Axis{Label: "response time (log scale)", Scale: report.Log, Text: micros},
+		Y: report.Axis{Label: "response time (log scale)", Scale: report.Log, Text: ofMicros},
 	}
 	for _, row := range r.Results {
 		if row.Path == path {
@@ -189,7 +189,9 @@ func throughputCharts(results ...*BenchResult) (all []report.Chart) {
 			slices.SortFunc(s.Points, func(a, b report.Point) int { return cmp.Compare(a.X, b.X) })
 			c.Series = append(c.Series, *s)
 		}
-		slices.SortFunc(c.Series, func(a, b report.Series) int { return cmp.Or(cmp.Compare(last(b), last(a)), cmp.Compare(a.Name, b.Name)) })
+		slices.SortFunc(c.Series, func(a, b report.Series) int {
+			return cmp.Or(cmp.Compare(last(b), last(a)), cmp.Compare(a.Name, b.Name))
+		})
 		all = append(all, c)
 	}
 	return all

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -91,8 +90,8 @@ const (
 // Validate returns an error that begins with the flag at fault, if one is.
 func (p Compare) Validate() error {
 	for _, name := range p.Figures {
-		if _, ok := figures()[name]; !ok {
-			return fmt.Errorf("--figure: want any of %s, got %q", strings.Join(slices.Sorted(maps.Keys(figures())), ", "), name)
+		if _, ok := directions()[name]; !ok {
+			return fmt.Errorf("--figure: want any of %s, got %q", strings.Join(slices.Sorted(maps.Keys(directions())), ", "), name)
 		}
 	}
 	return nil
@@ -159,8 +158,8 @@ func (c *Comparison) figure(p Compare, name string, old, fresh BenchRow) (lost b
 		return len(b) == 0
 	}
 	row := ComparedRow{BenchLoad: old.load(), Figure: name}
-	row.compare(a, b, figures()[name])
-	row.judge(p.FailOver, figures()[name])
+	row.compare(a, b, directions()[name])
+	row.judge(p.FailOver, directions()[name])
 	c.Results = append(c.Results, row)
 	return false
 }
@@ -238,8 +237,8 @@ func (c *Comparison) verdict() replay.Verdict {
 	return verdict
 }
 
-func median(samples []float64) benchmath.Summary {
-	return benchmath.AssumeNothing.Summary(benchmath.NewSample(samples, &benchmath.DefaultThresholds), 0.95)
+func median(values []float64) benchmath.Summary {
+	return benchmath.AssumeNothing.Summary(sample(values), confidence)
 }
 
 // unbounded tells whether there were too few rounds to bound the median on both sides.
@@ -253,11 +252,11 @@ const (
 	higher
 )
 
-// figures are what a round measures, but for shares of cores, of which neither more nor less is better.
-func figures() map[string]direction {
+// directions are of all that a round measures but shares of cores, of which neither more nor less is better.
+func directions() map[string]direction {
 	all := map[string]direction{}
-	for f := range reflect.TypeFor[BenchFigures]().Fields() {
-		if name := f.Tag.Get("json"); !strings.HasSuffix(name, "_share") {
+	for name := range (BenchFigures{}).byName() {
+		if !strings.HasSuffix(name, "_share") {
 			all[name] = lower
 		}
 	}
@@ -268,10 +267,8 @@ func figures() map[string]direction {
 // samples are the rounds' values of a figure, without those that did not measure it.
 func (r BenchRow) samples(name string) (values []float64) {
 	for _, round := range r.Samples {
-		for f, v := range reflect.ValueOf(round).Fields() {
-			if f.Tag.Get("json") == name && !v.IsNil() {
-				values = append(values, v.Elem().Float())
-			}
+		if v := round.byName()[name]; v != nil {
+			values = append(values, *v)
 		}
 	}
 	return values

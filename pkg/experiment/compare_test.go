@@ -8,8 +8,8 @@ import (
 	"github.com/rlctl/rlctl/pkg/replay"
 )
 
-// bench is a result of one row in which the rounds measured these calls a second and times of a script, in µs.
-func bench(limiter string, perSecond, script []float64) *BenchResult {
+// benchOf is a result of one row in which the rounds measured these calls a second and times of a script, in µs.
+func benchOf(limiter string, perSecond, script []float64) *BenchResult {
 	row := BenchRow{Limiter: limiter, Path: "allowed", Clients: 2, Procs: 3, Pipeline: 1, Rounds: len(perSecond)}
 	for i := range perSecond {
 		round := BenchFigures{OpsPerSec: &perSecond[i]}
@@ -66,7 +66,7 @@ func TestTheGate(t *testing.T) {
 		if c.allowed < 0 {
 			p.FailOver = nil
 		}
-		got, err := p.Run(bench("gcra", c.oldSpeed, c.oldScript), bench("gcra", c.speed, c.script))
+		got, err := p.Run(benchOf("gcra", c.oldSpeed, c.oldScript), benchOf("gcra", c.speed, c.script))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,10 +82,10 @@ func TestTheGate(t *testing.T) {
 
 // What only one bench has is said, and so is what else may be the reason of a change.
 func TestWhatCannotBeComparedIsSaid(t *testing.T) {
-	old, fresh := bench("gcra", rounds, rounds), bench("gcra", rounds, rounds)
-	old.Results = append(old.Results, bench("sliding-log", rounds, rounds).Results...)
+	old, fresh := benchOf("gcra", rounds, rounds), benchOf("gcra", rounds, rounds)
+	old.Results = append(old.Results, benchOf("sliding-log", rounds, rounds).Results...)
 	old.Results[0].Samples[0].P99 = new(1.0)
-	fresh.Results = append(fresh.Results, bench("new-one", rounds, rounds).Results...)
+	fresh.Results = append(fresh.Results, benchOf("new-one", rounds, rounds).Results...)
 	fresh.Env.CPU, fresh.Env.Redis.Version, fresh.Config.Keys, fresh.Config.Seed, fresh.Partial = new("abacus"), "8", 7, "other", true
 	c, err := Compare{}.Run(old, fresh)
 	if err != nil {

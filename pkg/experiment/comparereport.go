@@ -74,27 +74,27 @@ func (c *Comparison) table() report.Table {
 		{Title: "RATIO", Right: true}, {Title: "INTERVAL"}, {Title: "VERDICT", Wrap: 20}, {Title: "CALLERS", Right: true, Wide: true},
 	}}
 	for _, row := range c.Results {
-		t.Add(report.Plain(row.Limiter), report.Plain(row.Path), report.Plain(row.Figure), figure(&row.Old), figure(&row.New),
-			ratio(row.Ratio), interval(row.Low, row.High), row.verdict(c.FailOver), number(int64(row.Clients)*int64(row.Procs)))
+		t.Add(report.Plain(row.Limiter), report.Plain(row.Path), report.Plain(row.Figure), figureCell(&row.Old), figureCell(&row.New),
+			ratioCell(row.Ratio), intervalCell(row.Low, row.High), row.verdict(c.FailOver), number(int64(row.Clients)*int64(row.Procs)))
 	}
 	return t
 }
 
-func figure(x *float64) report.Cell {
+func figureCell(x *float64) report.Cell {
 	if x == nil {
 		return report.Plain("–")
 	}
 	return report.Plain(report.Figure(*x))
 }
 
-func ratio(x *float64) report.Cell {
+func ratioCell(x *float64) report.Cell {
 	if x == nil {
 		return report.Plain("–")
 	}
 	return report.Plain(fmt.Sprintf("%.3f", *x))
 }
 
-func interval(low, high *float64) report.Cell {
+func intervalCell(low, high *float64) report.Cell {
 	if low == nil || high == nil {
 		return report.Plain("–")
 	}

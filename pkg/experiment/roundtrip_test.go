@@ -79,8 +79,8 @@ func survives(t *testing.T, before Result) {
 func TestARaceSurvivesItsJSON(t *testing.T) { survives(t, eventfulRace()) }
 
 func TestAComparisonSurvivesItsJSON(t *testing.T) {
-	old, fresh := bench("gcra", rounds, rounds), bench("gcra", times(rounds, 0.9), rounds[:2])
-	fresh.Results = append(fresh.Results, bench("other", rounds, rounds).Results...)
+	old, fresh := benchOf("gcra", rounds, rounds), benchOf("gcra", times(rounds, 0.9), rounds[:2])
+	fresh.Results = append(fresh.Results, benchOf("other", rounds, rounds).Results...)
 	before, err := Compare{FailOver: new(0.05)}.Run(old, fresh)
 	if err != nil {
 		t.Fatal(err)

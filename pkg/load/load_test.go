@@ -23,10 +23,12 @@ func answers(in ...any) limiter.Limiter {
 	})
 }
 
+func one() string { return "k" }
+
 func TestRunCountsEachOutcomeApart(t *testing.T) {
 	l := answers(true, false, false, &limiter.Error{Class: limiter.ClassOOM},
 		&limiter.Error{Class: limiter.ClassNoAnswer, Unknown: true}, errors.New("from a limiter that classifies nothing"))
-	s := Run(context.Background(), l, Plan{Attempts: 12})
+	s := Run(context.Background(), l, Plan{Key: one, Attempts: 12})
 	if s.Allowed != 2 || s.Denied != 4 || s.Failed != 2 || s.Unknown != 4 {
 		t.Errorf("got %+v", s)
 	}
@@ -44,7 +46,7 @@ func TestRunStopsBetweenCalls(t *testing.T) {
 		}
 		return limiter.Decision{Allowed: true}, ctx.Err()
 	})
-	if s := Run(ctx, l, Plan{Attempts: 100}); s.Allowed != 3 {
+	if s := Run(ctx, l, Plan{Key: one, Attempts: 100}); s.Allowed != 3 {
 		t.Errorf("%d calls were answered, want the 2 before the interrupt and the one under way", s.Allowed)
 	}
 }
@@ -55,11 +57,11 @@ func TestSummariesMergeLosslesslyThroughJSON(t *testing.T) {
 		s := Summary{Allowed: 1, Retries: 2, Latency: newLatency()}
 		for i := range 1000 {
 			d := time.Duration(w*1000+i) * 7 * time.Microsecond
-			s.Latency.record(d)
+			s.Latency.record(d, 1)
 			if whole.Latency.h == nil {
 				whole.Latency = newLatency()
 			}
-			whole.Latency.record(d)
+			whole.Latency.record(d, 1)
 		}
 		line, err := json.Marshal(s)
 		if err != nil {
@@ -86,7 +88,7 @@ func TestSummariesMergeLosslesslyThroughJSON(t *testing.T) {
 
 func TestLatencyOutOfRangeIsKept(t *testing.T) {
 	l := newLatency()
-	l.record(1000 * time.Hour)
+	l.record(1000*time.Hour, 1)
 	if l.h.TotalCount() != 1 || l.Quantile(1) < time.Hour {
 		t.Errorf("count %d, max %v", l.h.TotalCount(), l.Quantile(1))
 	}

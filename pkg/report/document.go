@@ -49,6 +49,9 @@ type Document struct {
 func (d Document) Write(w io.Writer, f Format, s Style) error {
 	switch f {
 	case JSONFormat:
+		if d.Data == nil { // what several results show together is only drawn
+			return nil
+		}
 		return WriteJSON(w, d.Data)
 	case CSVFormat:
 		return d.writeCSV(w)
