@@ -96,6 +96,7 @@ func newRoot(e *env) *cobra.Command {
 	conn.register(root, flags)
 	root.AddCommand(
 		newRace(e, conn),
+		newMem(e, conn),
 		newCheck(e, conn),
 		newScript(e, conn),
 		newList(e),
