@@ -21,17 +21,21 @@ import (
 // and up to 1,000 beyond: a log's member is `i:ID`, and with one digit it is as long as that of a request for a single
 // event. Beyond, the allocator rounds both to the same size.
 type filling struct {
+	name     string
 	rdb      redis.UniversalClient // the connection; closing it ends all
 	pipeline *redis.AutoPipeliner
 	limiter  limiter.Limiter
 	capacity int64 // events a client takes in all
 	cost     int64 // events a request takes at most
+	whole    bool  // all events in one request, since it is no log
 	names    *recorder
+	clients  int64 // that took their limit
 }
 
 const (
-	fillers    = 256 // goroutines
-	packed     = 512 // events up to which a key is filled in steps of packedCost
+	fillers    = 256   // goroutines
+	heavy      = 4_000 // events that these write at once; more would keep the server longer than a timeout
+	packed     = 512   // events up to which a key is filled in steps of packedCost
 	packedCost = 9
 )
 
@@ -41,7 +45,7 @@ func (m *mem) open(e target.Entry, l limiter.Limit, whole bool) (*filling, error
 	if err != nil {
 		return nil, err
 	}
-	f := &filling{rdb: rdb, capacity: e.Rule.Capacity(l), names: newRecorder(m.Prefix + ":{" + m.client(""))}
+	f := &filling{name: e.Name, rdb: rdb, capacity: e.Rule.Capacity(l), names: newRecorder(m.Prefix + ":{" + m.client("")), whole: whole}
 	rdb.AddHook(f.names)
 	if f.pipeline, err = rdb.AutoPipeline(); err != nil {
 		return nil, err
@@ -63,18 +67,27 @@ func (m *mem) open(e target.Entry, l limiter.Limit, whole bool) (*filling, error
 // requests is how many of them a client needs.
 func (f *filling) requests() int64 { return (f.capacity + f.cost - 1) / f.cost }
 
-// fill lets each client take its limit. The first error ends it.
-func (f *filling) fill(ctx context.Context, clients []string) error {
+// fillers is how many clients may ask at once.
+func (f *filling) fillers() int {
+	if f.whole {
+		return fillers // a counter takes any number of events in one step
+	}
+	return max(1, min(fillers, heavy/int(f.cost)))
+}
+
+// fill lets each client take its limit and tells of each that has. The first error ends it.
+func (f *filling) fill(ctx context.Context, clients []string, filled func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next atomic.Int64
 	var wait sync.WaitGroup
-	for range min(fillers, len(clients)) {
+	for range min(f.fillers(), len(clients)) {
 		wait.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(clients)) && ctx.Err() == nil; i = next.Add(1) - 1 {
 				if err := f.take(ctx, clients[i]); err != nil {
 					cancel(err)
 				}
+				filled()
 			}
 		})
 	}
@@ -96,14 +109,22 @@ func (f *filling) take(ctx context.Context, client string) error {
 func (f *filling) ask(ctx context.Context, client string, cost int64) error {
 	d, err := f.limiter.Check(ctx, client, cost)
 	if err == nil && !d.Allowed {
-		err = fmt.Errorf("a client was denied %d events before it had taken its %d", cost, f.capacity)
+		err = unmeasured(fmt.Sprintf("a client was denied before it had taken %d events", f.capacity))
 	}
 	return err
 }
 
+// batch is how many keys may be looked at or deleted at once.
+func (f *filling) batch() int {
+	if f.whole {
+		return lookBatch
+	}
+	return max(1, min(lookBatch, 10*heavy/int(f.capacity)))
+}
+
 // forget deletes every key that was touched, by its name.
 func (f *filling) forget(ctx context.Context) error {
-	for names := range slices.Chunk(f.names.sorted(), lookBatch) {
+	for names := range slices.Chunk(f.names.sorted(), f.batch()) {
 		if err := f.pipeline.Del(ctx, names...).Err(); err != nil {
 			return uncounted(err)
 		}

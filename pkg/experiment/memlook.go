@@ -25,13 +25,13 @@ type sight struct {
 	encodings map[string]bool
 }
 
-// lookBatch is how many keys one pipeline asks about, or one DEL deletes.
+// lookBatch is how many keys one pipeline asks about, or one DEL deletes, at most.
 const lookBatch = 100
 
 // look asks the server about every key that was touched.
 func (f *filling) look(ctx context.Context) (sight, error) {
 	s := sight{encodings: map[string]bool{}}
-	for names := range slices.Chunk(f.names.sorted(), lookBatch) {
+	for names := range slices.Chunk(f.names.sorted(), f.batch()) {
 		if err := s.add(ctx, f.rdb, names); err != nil {
 			return s, uncounted(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/rlctl/rlctl/pkg/replay"
+	"github.com/rlctl/rlctl/pkg/report"
 )
 
 // MemSchema names the form of a MemResult.
@@ -12,22 +13,25 @@ const MemSchema = "rlctl.mem/v1"
 
 // MemResult is what limiters keep in Redis.
 type MemResult struct {
-	Schema    string         `json:"schema"` // rlctl.mem/v1
-	Env       Provenance     `json:"env"`
-	Config    MemConfig      `json:"config"`
-	Results   []MemRow       `json:"results"`
-	Limiters  []MemLimiter   `json:"limiters"` // one a limiter
-	Million   []MemMillion   `json:"million"`  // what --million filled
-	Verdict   replay.Verdict `json:"verdict"`  // broken: a key without TTL; inconclusive: two measures disagree
-	Reason    string         `json:"reason"`
-	Partial   bool           `json:"partial"` // interrupted, or ended by an error
-	ElapsedUS int64          `json:"elapsed_us"`
+	Schema   string       `json:"schema"` // rlctl.mem/v1
+	Env      Provenance   `json:"env"`
+	Config   MemConfig    `json:"config"`
+	Results  []MemRow     `json:"results"`
+	Limiters []MemLimiter `json:"limiters"` // one a limiter
+	Million  []MemMillion `json:"million"`  // what --million filled
+	// Unmeasured says of limiters why some of their rows are missing.
+	Unmeasured []string       `json:"unmeasured"`
+	Verdict    replay.Verdict `json:"verdict"` // broken: a key without TTL; inconclusive: two measures disagree
+	Reason     string         `json:"reason"`
+	Partial    bool           `json:"partial"` // interrupted, or ended by an error
+	ElapsedUS  int64          `json:"elapsed_us"`
 }
 
 // MemConfig is what all rows have in common.
 type MemConfig struct {
 	Keys     int64   `json:"keys"` // clients a row, before what RowBytes allows
 	Limits   []int64 `json:"limits"`
+	Rows     int     `json:"rows"` // planned; fewer results are those of a partial run, or Unmeasured
 	WindowUS int64   `json:"window_us"`
 	RowBytes int64   `json:"row_bytes"`         // that a row may take
 	Quantum  int64   `json:"allocator_quantum"` // bytes, of which the server's allocator gives whole multiples
@@ -97,6 +101,7 @@ type MemMillion struct {
 func (p Mem) result(env Env, s *server) *MemResult {
 	return &MemResult{
 		Schema: MemSchema, Env: env.Provenance.madeOn(s.Server), Results: []MemRow{}, Limiters: []MemLimiter{}, Million: []MemMillion{},
+		Unmeasured: []string{},
 		Config: MemConfig{
 			Keys: p.Keys, Limits: p.Limits, WindowUS: p.Window.Microseconds(), RowBytes: rowBytes, Seed: fmt.Sprintf("%x", p.Seed),
 		},
@@ -135,6 +140,16 @@ func (r *MemResult) add(row MemRow) {
 	r.Results = append(r.Results, row)
 }
 
+// last is the limiter's row at the largest limit that was measured, nil if none was.
+func (r *MemResult) last(limiter string) *MemRow {
+	for i := len(r.Results) - 1; i >= 0; i-- {
+		if r.Results[i].Limiter == limiter {
+			return &r.Results[i]
+		}
+	}
+	return nil
+}
+
 // log tells whether every event of a limiter takes room.
 func (r *MemResult) log(limiter string) bool {
 	for _, l := range r.Limiters {
@@ -168,27 +183,54 @@ func (r *MemResult) compare() {
 	}
 }
 
+// judge says what came out: broken by a key that would stay for ever, inconclusive if figures disagree or are missing.
 func (r *MemResult) judge() (replay.Verdict, string) {
-	noTTL, worst := int64(0), ""
-	for _, row := range r.Results {
-		noTTL += row.NoTTL
-		if row.Apart != nil && *row.Apart > agreement && worst == "" {
-			worst = fmt.Sprintf("%s at %d: the two measures lie %.1f %% apart", row.Limiter, row.Limit, 100**row.Apart)
-		}
-	}
-	for _, m := range r.Million {
-		noTTL += m.NoTTL
-		if m.Apart > agreement && worst == "" {
-			worst = fmt.Sprintf("%s: a million clients lie %.1f %% from what was projected", m.Limiter, 100*m.Apart)
-		}
-	}
+	apart := r.apart()
 	switch {
-	case noTTL > 0:
-		return replay.Broken, fmt.Sprintf("%d keys without a TTL", noTTL)
-	case worst != "":
-		return replay.Inconclusive, worst
+	case r.noTTL() > 0:
+		return replay.Broken, report.Count(r.noTTL(), "key has no TTL", "keys have no TTL")
+	case apart != "":
+		return replay.Inconclusive, apart
+	case len(r.Unmeasured) > 0:
+		return replay.Inconclusive, r.Unmeasured[0]
 	case r.Partial || len(r.Results) == 0:
 		return replay.Inconclusive, "not all was measured"
 	}
 	return replay.Held, "every key has a TTL"
+}
+
+func (r *MemResult) noTTL() (n int64) {
+	for _, row := range r.Results {
+		n += row.NoTTL
+	}
+	for _, m := range r.Million {
+		n += m.NoTTL
+	}
+	return n
+}
+
+// apart says which figures lie further apart than they may, "" if none do.
+func (r *MemResult) apart() string {
+	for _, row := range r.Results {
+		if row.Apart != nil && *row.Apart > agreement && !row.tiny() {
+			return fmt.Sprintf("%s at %s: the two measures lie %.1f %% apart", row.Limiter, report.Int(row.Limit), 100**row.Apart)
+		}
+	}
+	for _, m := range r.Million {
+		if m.Apart > agreement {
+			return fmt.Sprintf("%s: %s clients lie %.1f %% from what was projected", m.Limiter, report.Int(m.Keys), 100*m.Apart)
+		}
+	}
+	return ""
+}
+
+// tiny tells whether the two measures differ by no more than the buffers of a connection.
+func (row MemRow) tiny() bool {
+	const buffers = 32 << 10
+	return math.Abs(row.BytesPerKey+row.TableBytesPerKey-*row.BytesPerKeyDelta)*float64(row.Keys) < buffers
+}
+
+func (m MemMillion) compared() MemMillion {
+	m.Apart = apart(float64(m.Projected), float64(m.Bytes))
+	return m
 }

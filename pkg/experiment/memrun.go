@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
+	"github.com/rlctl/rlctl/pkg/report"
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
@@ -17,12 +19,16 @@ type mem struct {
 	srv         *server
 	tables      tables
 	result      *MemResult
-	clients     int64 // that had a turn so far; each is asked for once
-	done, total int64
+	clients     int64 // that had a turn so far; each has only one
+	done, total int64 // rows
 }
 
-// errEnded is a row whose keys were no longer there when they were to be measured.
-var errEnded = errors.New("keys ended before they were measured: a longer --window helps")
+// unmeasured is why a row could not be measured, though nothing failed.
+type unmeasured string
+
+func (u unmeasured) Error() string { return string(u) }
+
+const errEnded = unmeasured("keys were missing when they were to be measured: a longer --window helps if they ended")
 
 // client is the id of the n-th client. All have the same length.
 func (m *mem) client(n string) string { return fmt.Sprintf("rlctl-%016x-%s", m.Seed, n) }
@@ -37,38 +43,76 @@ func (m *mem) newClients(n int64) []string {
 	return clients
 }
 
-// all measures each limiter, and then a million clients of some.
-func (m *mem) all(ctx context.Context, rows []target.Entry) error {
-	m.total = int64(len(rows) * len(m.Limits))
-	for _, e := range rows {
-		if err := m.one(ctx, e); err != nil {
-			return fmt.Errorf("measure %s: %w", e.Name, err)
+// all measures each limiter at each limit, and then a million clients of some.
+func (m *mem) all(ctx context.Context, entries []target.Entry) error {
+	small := entries[:0:0]
+	m.result.Config.Rows = len(entries) * len(m.Limits)
+	m.total = int64(m.result.Config.Rows)
+	for _, e := range entries {
+		g, err := m.grow(ctx, e)
+		if err == nil {
+			m.result.Limiters = append(m.result.Limiters, g.shape(e))
+			err = m.limits(ctx, e, !g.grows())
+		}
+		if err = m.excuse(err, e.Name); err != nil {
+			return err
+		}
+		if m.Million && !g.grows() && (e.Atomic() || len(m.Limiters) > 0) {
+			small = append(small, e)
+		}
+	}
+	m.total += int64(len(small))
+	for _, e := range small {
+		if err := m.excuse(m.million(ctx, e), e.Name); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// one measures one limiter: first how a key grows, then many at each limit.
-func (m *mem) one(ctx context.Context, e target.Entry) error {
-	m.env.Progress(m.done, m.total, e.Name)
-	g, err := m.grow(ctx, e)
-	if err != nil {
-		return err
+// excuse notes what could not be measured and goes on.
+func (m *mem) excuse(err error, limiter string) error {
+	var why unmeasured
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &why):
+		m.result.Unmeasured = append(m.result.Unmeasured, limiter+": "+string(why))
+		return nil
 	}
-	m.result.Limiters = append(m.result.Limiters, g.shape(e))
+	return fmt.Errorf("measure %s: %w", limiter, err)
+}
+
+// limits measures one limiter at each limit.
+func (m *mem) limits(ctx context.Context, e target.Entry, whole bool) error {
 	for _, limit := range m.Limits {
-		m.env.Progress(m.done, m.total, fmt.Sprintf("%s at %d", e.Name, limit))
-		row, err := m.again(ctx, e, limit, m.Keys, !g.grows())
+		row, err := m.again(ctx, e, limit, m.Keys, whole)
 		if err != nil {
 			return err
 		}
 		m.result.add(row)
-		m.done++
 	}
 	return nil
 }
 
-// again measures a row, once more if its keys ended meanwhile.
+// million fills a million clients at the largest limit and compares them with what the last row projected.
+func (m *mem) million(ctx context.Context, e target.Entry) error {
+	last := m.result.last(e.Name)
+	if last == nil {
+		return nil // it is known why
+	}
+	row, err := m.again(ctx, e, last.Limit, million, true)
+	if err != nil {
+		return err
+	}
+	m.result.Million = append(m.result.Million, MemMillion{
+		Limiter: e.Name, Limit: row.Limit, Keys: row.Keys, Bytes: int64(*row.BytesPerKeyDelta*float64(row.Keys) + 0.5),
+		Projected: m.projected(*last, row.Keys), NoTTL: row.NoTTL,
+	}.compared())
+	return nil
+}
+
+// again measures a row, and again if its keys ended meanwhile.
 func (m *mem) again(ctx context.Context, e target.Entry, limit, keys int64, whole bool) (row MemRow, err error) {
 	for range memTries {
 		row, err = m.row(ctx, e, limit, keys, whole)
@@ -76,6 +120,7 @@ func (m *mem) again(ctx context.Context, e target.Entry, limit, keys int64, whol
 			break
 		}
 	}
+	m.done++
 	return row, err
 }
 
@@ -90,11 +135,16 @@ func (m *mem) row(ctx context.Context, e target.Entry, limit, keys int64, whole 
 		return row, err
 	}
 	defer func() { err = errors.Join(err, m.clear(f)) }()
-	seen, keys, err := m.fillAndLook(ctx, f, keys)
+	one, err := m.fill(ctx, f, 1, 0)
 	if err != nil {
 		return row, err
 	}
-	row = m.measured(e, limit, f, keys, seen)
+	keys = fit(m.measured(e, limit, f, one), keys)
+	seen, err := m.fill(ctx, f, keys-1, one.names)
+	if err != nil {
+		return row, err
+	}
+	row = m.measured(e, limit, f, seen)
 	if !m.Private {
 		return row, nil
 	}
@@ -117,33 +167,28 @@ func (m *mem) baseline(ctx context.Context) (int64, error) {
 	return m.srv.usedMemory(ctx)
 }
 
-// fillAndLook fills one client, sees what it takes, and then as many more as may be.
-func (m *mem) fillAndLook(ctx context.Context, f *filling, keys int64) (sight, int64, error) {
-	if err := f.fill(ctx, m.newClients(1)); err != nil {
-		return sight{}, 0, err
-	}
-	one, err := f.look(ctx)
+// fill lets further clients take their limit and looks at all. Each must have as many keys as the first one.
+func (m *mem) fill(ctx context.Context, f *filling, further, namesEach int64) (sight, error) {
+	var filled atomic.Int64
+	err := f.fill(ctx, m.newClients(further), func() {
+		if n := filled.Add(1); n%64 == 1 {
+			m.env.Progress(m.done, m.total, fmt.Sprintf("%s at %d: %s of %s", f.name, f.capacity, report.Int(n), report.Int(further)))
+		}
+	})
 	if err != nil {
-		return one, 0, err
+		return sight{}, err
 	}
-	if one.names == 0 {
-		return one, 0, errEnded
-	}
-	keys = m.fit(one, keys)
-	if err := f.fill(ctx, m.newClients(keys-1)); err != nil {
-		return one, 0, err
-	}
+	f.clients += further
 	seen, err := f.look(ctx)
-	if err == nil && seen.names != one.names*keys {
+	if err == nil && (seen.names == 0 || namesEach > 0 && seen.names != namesEach*f.clients) {
 		err = errEnded
 	}
-	return seen, keys, err
+	return seen, err
 }
 
-// fit is how many clients like the one seen stay within a row's bytes, keys at most.
-func (m *mem) fit(one sight, keys int64) int64 {
-	each := float64(one.usage) + float64(one.names)*m.tables.perName(2)
-	return max(1, min(keys, int64(rowBytes/each)))
+// fit is how many clients like those of the row stay within a row's bytes, most at most.
+func fit(row MemRow, most int64) int64 {
+	return max(1, min(most, int64(rowBytes/row.bytes())))
 }
 
 // clear deletes what a row has left, however it ended.
@@ -151,23 +196,24 @@ func (m *mem) clear(f *filling) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // also after an interrupt
 	defer cancel()
 	if m.Private {
-		return errors.Join(f.close(), m.srv.empty(ctx))
+		return f.close() // and all goes before the next row, or with the server
 	}
 	if err := f.forget(ctx); err != nil {
-		m.env.Note(fmt.Sprintf("some keys of client ids %s... are left to their TTL: %v", m.client(""), err))
+		m.env.Note(fmt.Sprintf("some keys of the clients %s* are left to their TTL: %v", m.client(""), err))
 	}
 	return f.close()
 }
 
-func (m *mem) measured(e target.Entry, limit int64, f *filling, keys int64, seen sight) MemRow {
-	each := func(n int64) float64 { return float64(n) / float64(keys) }
+// measured is the row of a filling that was looked at.
+func (m *mem) measured(e target.Entry, limit int64, f *filling, seen sight) MemRow {
+	each := func(n int64) float64 { return float64(n) / float64(f.clients) }
 	row := MemRow{
-		Limiter: e.Name, Limit: limit, EventsPerKey: f.capacity, RequestsPerKey: f.requests(), Keys: keys,
-		NamesPerKey: seen.names / keys, NameBytes: each(seen.nameBytes), BytesPerKey: each(seen.usage),
+		Limiter: e.Name, Limit: limit, EventsPerKey: f.capacity, RequestsPerKey: f.requests(), Keys: f.clients,
+		NamesPerKey: seen.names / f.clients, NameBytes: each(seen.nameBytes), BytesPerKey: each(seen.usage),
 		Encoding: seen.encoding(), NoTTL: seen.noTTL,
 	}
 	row.inner = m.tables.inner(row.Encoding, row.EventsPerKey, row.BytesPerKey) - object*each(seen.shared)
-	row.TableBytesPerKey = m.beyond(row, keys)
+	row.TableBytesPerKey = m.beyond(row, f.clients)
 	row.Million = m.projected(row, million)
 	row.Billion = m.projected(row, 1000*million)
 	return row
