@@ -97,6 +97,7 @@ func newRoot(e *env) *cobra.Command {
 	root.AddCommand(
 		newRace(e, conn),
 		newBench(e, conn),
+		newMem(e, conn),
 		newCheck(e, conn),
 		newScript(e, conn),
 		newReport(e),

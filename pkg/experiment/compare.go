@@ -214,7 +214,7 @@ func (row *ComparedRow) judge(allowed *float64, better direction) {
 	case best > *allowed:
 		row.Verdict = replay.Broken
 	case worst > *allowed:
-		row.Verdict, row.Reason = replay.Inconclusive, fmt.Sprintf("may be past %s", percent(*allowed))
+		row.Verdict, row.Reason = replay.Inconclusive, fmt.Sprintf("may be past %s", inPercent(*allowed))
 	default:
 		row.Verdict = replay.Held
 	}

@@ -32,7 +32,7 @@ func (c *Comparison) answer() report.Line {
 		line = append(line, report.Cell{Text: fmt.Sprintf(format, args...), Tone: tone})
 	}
 	if c.FailOver != nil {
-		limit := percent(*c.FailOver)
+		limit := inPercent(*c.FailOver)
 		switch c.Verdict {
 		case replay.Held:
 			say(report.Good, "held: nothing is more than %s worse", limit)
@@ -104,18 +104,18 @@ func intervalCell(low, high *float64) report.Cell {
 func (row ComparedRow) verdict(allowed *float64) report.Cell {
 	switch {
 	case row.Verdict == replay.Broken:
-		return report.Cell{Text: "worse, past " + percent(*allowed), Tone: report.Bad}
+		return report.Cell{Text: "worse, past " + inPercent(*allowed), Tone: report.Bad}
 	case row.Verdict == replay.Inconclusive:
 		return report.Cell{Text: "inconclusive: " + row.Reason, Tone: report.Warn}
 	case row.Change == Better:
 		return report.Cell{Text: string(Better), Tone: report.Good}
 	case row.Change == Worse && allowed != nil:
-		return report.Cell{Text: "worse, within " + percent(*allowed), Tone: report.Warn}
+		return report.Cell{Text: "worse, within " + inPercent(*allowed), Tone: report.Warn}
 	case row.Change == Worse:
 		return report.Cell{Text: string(Worse), Tone: report.Warn}
 	}
 	return report.Plain(string(row.Change))
 }
 
-// percent writes a share: 5 %.
-func percent(share float64) string { return report.Figure(share*100) + " %" }
+// inPercent writes a share: 5 %.
+func inPercent(share float64) string { return report.Figure(share*100) + " %" }

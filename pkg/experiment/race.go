@@ -44,7 +44,7 @@ const (
 
 // Validate returns an error that begins with the flag at fault, if one is.
 func (p Race) Validate(catalogue []target.Entry) error {
-	rows, err := p.rows(catalogue)
+	rows, err := chosen(catalogue, p.Limiters)
 	if err != nil {
 		return err
 	}
@@ -67,9 +67,8 @@ func (p Race) Validate(catalogue []target.Entry) error {
 			p.callers(), maxCalls)
 	}
 	for _, e := range rows {
-		if e.BrokenBy == target.Crash && !p.Private && !p.Yes {
-			return fmt.Errorf("--yes: %s can leave a key without a TTL on your server: confirm with --yes, or name other limiters",
-				e.Name)
+		if err := unconfirmed(e, p.Private || p.Yes); err != nil {
+			return err
 		}
 		if _, err := e.New(nil, p.Limit, limiter.WithPrefix(p.Prefix)); err != nil {
 			return refused(e.Name, err)
@@ -87,18 +86,26 @@ func refused(name string, err error) error {
 	return err
 }
 
-// rows are the limiters to race, in the order of the catalogue if none was named.
-func (p Race) rows(catalogue []target.Entry) ([]target.Entry, error) {
-	if len(p.Limiters) == 0 {
+// unconfirmed refuses what may leave a key for ever on a server that is not ours, unless that is all right.
+func unconfirmed(e target.Entry, allRight bool) error {
+	if e.BrokenBy != target.Crash || allRight {
+		return nil
+	}
+	return fmt.Errorf("--yes: %s can leave a key without a TTL on your server: confirm with --yes, or name other limiters", e.Name)
+}
+
+// chosen are the limiters of an experiment, in the order of the catalogue if none was named.
+func chosen(catalogue []target.Entry, names []string) ([]target.Entry, error) {
+	if len(names) == 0 {
 		return catalogue, nil
 	}
 	var rows []target.Entry
-	for i, name := range p.Limiters {
+	for i, name := range names {
 		e, err := target.Find(catalogue, name)
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(p.Limiters[:i], name) {
+		if slices.Contains(names[:i], name) {
 			return nil, fmt.Errorf("%s is named twice", name)
 		}
 		rows = append(rows, e)
@@ -122,7 +129,7 @@ func (p Race) Run(ctx context.Context, env Env) (*RaceResult, error) {
 	if err := p.Validate(env.Catalogue); err != nil {
 		return nil, err
 	}
-	rows, err := p.rows(env.Catalogue)
+	rows, err := chosen(env.Catalogue, p.Limiters)
 	if err != nil {
 		return nil, err
 	}
