@@ -19,6 +19,7 @@ func benchFile(t *testing.T, perSecond, spread float64) string {
 		v := perSecond * (1 + spread*(float64(i)-2.5)/5)
 		row.Samples = append(row.Samples, experiment.BenchFigures{OpsPerSec: &v})
 	}
+	row.P50, row.P99 = new(20.0), new(2000.0)
 	text, err := json.Marshal(experiment.BenchResult{Schema: "rlctl.bench/v1", Env: made, Results: []experiment.BenchRow{row}})
 	if err != nil {
 		t.Fatal(err)
@@ -60,5 +61,21 @@ func TestTheGateOfReport(t *testing.T) {
 	}
 	if code, _, stderr := run([]string{"report", before, before, "--figure", "speed"}); code != 64 || !strings.HasPrefix(stderr, "rlctl: --figure: want any of ") {
 		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}
+
+// Bars are of characters that the locale has.
+func TestBarsFollowTheLocale(t *testing.T) {
+	file := benchFile(t, 1, 0)
+	for _, c := range []struct{ all, ctype, lang, want string }{
+		{"", "", "C.UTF-8", "50%  █"}, {"", "", "de_DE.utf8", "50%  █"}, {"", "", "", "50%  █"}, {"C", "C.UTF-8", "C.UTF-8", "50%  #"},
+		{"", "POSIX", "C.UTF-8", "50%  #"}, {"", "", "de_DE.ISO-8859-1", "50%  #"},
+	} {
+		t.Setenv("LC_ALL", c.all)
+		t.Setenv("LC_CTYPE", c.ctype)
+		t.Setenv("LANG", c.lang)
+		if code, stdout, stderr := run([]string{"report", file}); code != 0 || !strings.Contains(stdout, c.want) {
+			t.Errorf("%+v: exit code %d\n%s%s", c, code, stdout, stderr)
+		}
 	}
 }

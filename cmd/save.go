@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -52,12 +53,19 @@ func (e *env) deliver(f *resultFlags, documents ...report.Document) (err error) 
 		write func(io.Writer) error
 	}{
 		{f.out, func(w io.Writer) error { return documents[0].Write(w, report.JSONFormat, report.Style{}) }},
-		{f.svg, func(w io.Writer) error { return report.WriteSVG(w, charts) }},
+		{f.svg, func(w io.Writer) error { return nothingToDraw(report.WriteSVG(w, charts)) }},
 		{f.html, func(w io.Writer) error { return report.WriteHTML(w, e.typed, documents...) }},
 	} {
 		if kept.name != "" {
 			err = errors.Join(err, save(kept.name, kept.write))
 		}
+	}
+	return err
+}
+
+func nothingToDraw(err error) error {
+	if errors.Is(err, report.ErrNothingToDraw) {
+		return usageError{err: fmt.Errorf("--svg: %w", err)}
 	}
 	return err
 }
@@ -70,7 +78,7 @@ func save(name string, write func(io.Writer) error) error {
 		put = overwrite
 	}
 	err := put(behind(name), write)
-	if err == nil || errors.Is(err, report.ErrNothingToDraw) {
+	if err == nil || is[usageError](err) {
 		return err
 	}
 	return writeError{name, err}

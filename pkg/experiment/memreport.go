@@ -11,7 +11,7 @@ import (
 
 // Document shows what was measured: the answer, a row a limit, and what follows for the choice of a limiter.
 func (r *MemResult) Document() report.Document {
-	d := report.Document{Data: r, Head: []report.Line{r.answer(), r.setting()}, Table: r.table(), Foot: r.foot()}
+	d := report.Document{Data: r, Head: []report.Line{r.answer(), r.setting()}, Table: r.table(), Foot: r.foot(), Charts: r.charts(), Made: r.Env.line()}
 	for _, row := range r.Results {
 		d.Records = append(d.Records, row)
 	}

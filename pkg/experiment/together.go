@@ -8,19 +8,10 @@ import (
 	"github.com/rlctl/rlctl/pkg/report"
 )
 
-// Together draws what no result shows alone: the overshoot of races against the price that a bench measured, and what
-// changes from race to race or from bench to bench.
+// Together draws what no result shows alone: the overshoot of a race against the price that a bench or mem measured,
+// and what changes from race to race or from bench to bench. Where there are several races the last gives the dots.
 func Together(results []Result) report.Document {
-	var races []*RaceResult
-	var benches []*BenchResult
-	for _, result := range results {
-		switch r := result.(type) {
-		case *RaceResult:
-			races = append(races, r)
-		case *BenchResult:
-			benches = append(benches, r)
-		}
-	}
+	races, benches, mems := of[*RaceResult](results), of[*BenchResult](results), of[*MemResult](results)
 	var d report.Document
 	if len(races) > 1 {
 		d.Charts = append(d.Charts, overshootByCallers(races))
@@ -28,10 +19,26 @@ func Together(results []Result) report.Document {
 	if len(benches) > 1 {
 		d.Charts = append(d.Charts, throughputCharts(benches...)...)
 	}
-	if len(races) > 0 && len(benches) > 0 {
-		d.Charts = append(d.Charts, safetyAndTime(races[len(races)-1], benches[0]))
+	if len(races) == 0 {
+		return d
+	}
+	race := races[len(races)-1]
+	if len(benches) > 0 {
+		d.Charts = append(d.Charts, safetyAndTime(race, benches[0]))
+	}
+	if len(mems) > 0 {
+		d.Charts = append(d.Charts, safetyAndMemory(race, mems[0]))
 	}
 	return d
+}
+
+func of[R Result](results []Result) (out []R) {
+	for _, result := range results {
+		if r, ok := result.(R); ok {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // overshootByCallers has a line a limiter that went over in any of the races.
@@ -67,17 +74,36 @@ func overshootByCallers(races []*RaceResult) report.Chart {
 	return c
 }
 
-// safetyAndTime has a dot a limiter that was raced and benched: overshoot, and the server's time of an allowed call.
+// safetyAndTime has a dot a limiter that was raced and benched: overshoot, and what the server's main thread spends on
+// an allowed request. That is measured of racy limiters too, which have no script.
 func safetyAndTime(race *RaceResult, bench *BenchResult) report.Chart {
-	times := map[string]float64{}
+	price := map[string]float64{}
 	for _, row := range bench.Results {
-		if row.Path == "allowed" && row.Script != nil {
-			times[row.Limiter] = *row.Script
+		if row.Path == "allowed" && row.CPU != nil {
+			price[row.Limiter] = *row.CPU
 		}
 	}
-	c := race.overshootChart("server time of an allowed request, µs", func(row RaceRow) (float64, bool) {
-		t, ok := times[row.Limiter]
-		return t, ok
+	c := race.overshootChart("server CPU of an allowed request", func(row RaceRow) (float64, bool) {
+		v, ok := price[row.Limiter]
+		return v, ok
 	})
+	c.Y.Text = ofMicros
+	return c
+}
+
+// safetyAndMemory has a dot a limiter that was raced and filled: overshoot, and what a client takes at the limit of the
+// race, or at the next one that was measured.
+func safetyAndMemory(race *RaceResult, mem *MemResult) report.Chart {
+	price, at := map[string]float64{}, map[string]int64{}
+	for _, row := range mem.Results {
+		if far := at[row.Limiter]; row.Limit >= race.Limit && (far == 0 || row.Limit < far) {
+			price[row.Limiter], at[row.Limiter] = row.bytes(), row.Limit
+		}
+	}
+	c := race.overshootChart("memory of a client at the limit", func(row RaceRow) (float64, bool) {
+		v, ok := price[row.Limiter]
+		return v, ok
+	})
+	c.Y.Label, c.Y.Scale = "bytes of a client at the limit (log scale)", report.Log
 	return c
 }

@@ -55,7 +55,7 @@ func (a Axis) has(v float64) bool {
 // text is what a mark at the value says.
 func (a Axis) text(v float64) string {
 	if a.Text != nil {
-		return a.Text(v)
+		return Escape(a.Text(v))
 	}
 	return Figure(v)
 }
@@ -76,7 +76,10 @@ func (a Axis) span(values []float64) (least, most float64) {
 	case LogFromZero:
 		return -0.4, max(10, most*1.3) // room on both sides
 	}
-	return 0, max(most*1.05, math.SmallestNonzeroFloat32)
+	if most == 0 {
+		return 0, 1
+	}
+	return 0, most * 1.05
 }
 
 // roundDown and roundUp find the next 1, 2 or 5 of a decade.
@@ -140,6 +143,7 @@ func (a Axis) decades(least, most float64, room bool) (marks []Mark) {
 // drawable leaves out points that an axis has no place for, and series without any point.
 func (c Chart) drawable() (all []Series) {
 	for _, s := range c.Series {
+		s.Name = Escape(s.Name)
 		s.Points = slices.DeleteFunc(slices.Clone(s.Points), func(p Point) bool { return !c.X.has(p.X) || !c.Y.has(p.Y) })
 		if len(s.Points) > 0 {
 			all = append(all, s)

@@ -19,7 +19,8 @@ const (
 	pictureWidth  = 860
 	pictureHeight = 460
 	legendWidth   = 175
-	margin        = 8
+	rightMargin   = 20 // of a chart without a legend
+	labelHeight   = 26 // of the axes, to the left and below
 )
 
 // palette is Okabe and Ito's, which the colour-blind can tell apart, without its black and its yellow, which vanish on
@@ -84,17 +85,15 @@ func line(n int) draw.LineStyle {
 	return draw.LineStyle{Color: palette[n%len(palette)], Width: vg.Points(1.5)}
 }
 
-// paint draws the chart's series, axes and legend.
+// paint draws the chart's series, axes and legend, but not the labels of the axes: the library takes the middle of a log
+// axis for its arithmetic mean, and would make room for them there.
 func (c Chart) paint(on draw.Canvas) error {
 	series := c.drawable()
 	p := plot.New()
 	p.BackgroundColor = nil // the page's
 	style := p.Legend.TextStyle
 	style.Font = font.Font{Typeface: "Liberation", Variant: "Sans", Size: 12}
-	p.X.Label.Text, p.Y.Label.Text = c.X.Label, c.Y.Label
 	for axis, a := range map[*plot.Axis]Axis{&p.X: c.X, &p.Y: c.Y} {
-		axis.Label.TextStyle.Font = style.Font
-		axis.Label.Padding = vg.Points(4)
 		axis.Tick.Label.Font = style.Font
 		axis.Tick.Label.Font.Size = 11
 		axis.Padding = 0
@@ -105,7 +104,7 @@ func (c Chart) paint(on draw.Canvas) error {
 	p.Add(grid())
 	if c.Dots {
 		p.Add(labelledDots{series, style})
-		p.Draw(draw.Crop(on, margin, -20, margin, -6))
+		p.Draw(draw.Crop(on, labelHeight, -rightMargin, labelHeight, -6))
 		return nil
 	}
 	legend := plot.NewLegend()
@@ -116,13 +115,16 @@ func (c Chart) paint(on draw.Canvas) error {
 			return fmt.Errorf("draw %s: %w", s.Name, err)
 		}
 		lines.LineStyle, points.GlyphStyle = line(n), glyph(n)
-		p.Add(lines, points)
+		p.Add(unpadded{lines}, unpadded{points})
 		legend.Add(s.Name, lines, points)
 	}
-	p.Draw(draw.Crop(on, margin, -legendWidth, margin, -6))
+	p.Draw(draw.Crop(on, labelHeight, -legendWidth, labelHeight, -6))
 	legend.Draw(draw.Crop(on, pictureWidth-legendWidth+12, 0, 0, -6))
 	return nil
 }
+
+// unpadded is a plotter for which no room is made at the edges of the axes: its markers may lie on them.
+type unpadded struct{ plot.Plotter }
 
 func grid() *plotter.Grid {
 	g := plotter.NewGrid()
@@ -199,15 +201,18 @@ func (d labelledDots) Plot(c draw.Canvas, p *plot.Plot) {
 	d.spread(labels, style, c.Rectangle)
 	for _, l := range labels {
 		if l.at.Y != l.dot.Y {
-			c.StrokeLine2(draw.LineStyle{Color: color.NRGBA{0x80, 0x80, 0x80, 0xff}, Width: vg.Points(0.5)},
-				l.dot.X+4, l.dot.Y, l.at.X-1, l.at.Y)
+			end := l.at.X - 1
+			if end < l.dot.X {
+				end += style.Width(l.name) + 2
+			}
+			c.StrokeLine2(draw.LineStyle{Color: color.NRGBA{0x80, 0x80, 0x80, 0xff}, Width: vg.Points(0.5)}, l.dot.X, l.dot.Y, end, l.at.Y)
 		}
 		c.DrawGlyph(glyph(l.n), l.dot)
 		c.FillText(style, l.at, l.name)
 	}
 }
 
-// spread moves labels down, or all up again at the lower edge, until each has its height for itself within the width
+// spread moves labels down, and up again from the lower edge, until each has its height for itself within the width
 // that it takes. A label that would pass the right edge goes to the left of its dot.
 func (d labelledDots) spread(labels []label, style text.Style, area vg.Rectangle) {
 	height := style.FontExtents().Height
@@ -217,12 +222,21 @@ func (d labelledDots) spread(labels []label, style text.Style, area vg.Rectangle
 		}
 	}
 	slices.SortStableFunc(labels, func(a, b label) int { return int(math.Copysign(1, float64(b.dot.Y-a.dot.Y))) })
+	beside := func(a, b label) bool {
+		return a.at.X > b.at.X+style.Width(b.name) || b.at.X > a.at.X+style.Width(a.name)
+	}
 	for i := range labels {
 		for j := range i {
-			above := labels[j].at
-			beside := labels[i].at.X > above.X+style.Width(labels[j].name) || above.X > labels[i].at.X+style.Width(labels[i].name)
-			if !beside {
-				labels[i].at.Y = min(labels[i].at.Y, above.Y-height)
+			if !beside(labels[i], labels[j]) {
+				labels[i].at.Y = min(labels[i].at.Y, labels[j].at.Y-height)
+			}
+		}
+	}
+	for i := range slices.Backward(labels) {
+		labels[i].at.Y = max(labels[i].at.Y, area.Min.Y+height/2)
+		for j := i + 1; j < len(labels); j++ {
+			if !beside(labels[i], labels[j]) {
+				labels[i].at.Y = max(labels[i].at.Y, labels[j].at.Y+height)
 			}
 		}
 	}

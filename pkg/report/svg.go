@@ -22,7 +22,7 @@ const headHeight = 52 // above each picture, for its title and note
 const look = `<style>
 svg{--page:#fff;--ink:#222;color:var(--ink);fill:var(--ink);font-family:'Liberation Sans',Arial,Helvetica,sans-serif}
 @media (prefers-color-scheme:dark){svg{--page:#181a1b;--ink:#ddd}}
-.page{fill:var(--page)}.title{font-size:16px;font-weight:bold}.note{font-size:12px}
+.page{fill:var(--page)}.title{font-size:16px;font-weight:bold}.note,.axis{font-size:12px}.axis{text-anchor:middle}
 </style>
 `
 
@@ -79,6 +79,15 @@ func (c Chart) picture() (string, error) {
 		"stroke:#000000", "stroke:currentColor",
 		"font-family:Liberation Sans;font-variant:normal;font-weight:normal;font-style:normal;", "",
 	).Replace(inside)
-	return fmt.Sprintf(`<text class="title" x="10" y="24">%s</text><text class="note" x="10" y="42">%s</text>`+
-		`<g transform="translate(0,%d)">%s</g>`, html.EscapeString(Escape(c.Title)), html.EscapeString(Escape(c.Note)), headHeight, inside), nil
+	say := func(class, transform, words string) string {
+		return fmt.Sprintf(`<text class="%s" transform="%s">%s</text>`+"\n", class, transform, html.EscapeString(Escape(words)))
+	}
+	right := legendWidth
+	if c.Dots {
+		right = rightMargin
+	}
+	return say("title", "translate(10,24)", c.Title) + say("note", "translate(10,42)", c.Note) +
+		say("axis", fmt.Sprintf("translate(18,%d) rotate(-90)", headHeight+(pictureHeight-labelHeight)/2), c.Y.Label) +
+		say("axis", fmt.Sprintf("translate(%d,%d)", (pictureWidth-right+3*labelHeight)/2, headHeight+pictureHeight-10), c.X.Label) +
+		fmt.Sprintf(`<g transform="translate(0,%d)">%s</g>`, headHeight, inside), nil
 }
