@@ -76,7 +76,17 @@ func (e *env) decideStyles() { e.out, e.err = e.style(e.stdout.w), e.style(e.std
 
 func (e *env) style(stream any) report.Style {
 	width := columns(stream)
-	return report.Style{Color: report.Color(e.color.value, e.getenv, width > 0), Width: width}
+	return report.Style{Color: report.Color(e.color.value, e.getenv, width > 0), Width: width, ASCII: asciiOnly(e.getenv)}
+}
+
+// asciiOnly tells whether the locale is one without Unicode. Where none is set, as in most containers, it has it.
+func asciiOnly(getenv func(string) string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if locale := strings.ToUpper(getenv(name)); locale != "" {
+			return !strings.Contains(locale, "UTF-8") && !strings.Contains(locale, "UTF8")
+		}
+	}
+	return false
 }
 
 // columns is the width of a terminal, 0 if the stream is none.

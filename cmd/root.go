@@ -99,6 +99,7 @@ func newRoot(e *env) *cobra.Command {
 		newBench(e, conn),
 		newCheck(e, conn),
 		newScript(e, conn),
+		newReport(e),
 		newList(e),
 		newVersion(e),
 		newMan(),

@@ -12,35 +12,52 @@ import (
 	"github.com/rlctl/rlctl/pkg/report"
 )
 
-// resultFlags say how the result of an experiment is shown, and where it is kept.
+// resultFlags say how the result of an experiment is shown, and where it is kept or drawn.
 type resultFlags struct {
-	format *choice
-	out    string
+	format         *choice
+	out, svg, html string
 }
 
 // newResultFlags adds the flags to a command.
 func newResultFlags(c *cobra.Command) *resultFlags {
 	f := &resultFlags{format: formatFlag(c)}
-	c.Flags().StringVar(&f.out, "out", "", "also write the result to this file, as --format json prints it")
+	c.Flags().StringVar(&f.out, "out", "", "also write the result to `FILE`, as --format json prints it")
+	c.Flags().StringVar(&f.svg, "svg", "", "also draw the result into this `FILE`")
+	c.Flags().StringVar(&f.html, "html", "", "also write a page with pictures to `FILE`; it loads nothing")
 	return f
 }
 
 // check refuses a file that cannot be written before anything is measured for it.
 func (f *resultFlags) check() error {
-	if f.out == "" {
-		return nil
-	}
-	if err := writable(f.out); err != nil {
-		return writeError{f.out, err}
+	for _, name := range []string{f.out, f.svg, f.html} {
+		if name == "" {
+			continue
+		}
+		if err := writable(name); err != nil {
+			return writeError{name, err}
+		}
 	}
 	return nil
 }
 
-// deliver shows a result and keeps it. What cannot be kept was shown.
-func (e *env) deliver(f *resultFlags, d report.Document) error {
-	err := e.show(f.format, d)
-	if f.out != "" {
-		err = errors.Join(err, save(f.out, func(w io.Writer) error { return d.Write(w, report.JSONFormat, report.Style{}) }))
+// deliver shows results and keeps them. What cannot be kept was shown.
+func (e *env) deliver(f *resultFlags, documents ...report.Document) (err error) {
+	var charts []report.Chart
+	for _, d := range documents {
+		err = errors.Join(err, e.show(f.format, d))
+		charts = append(charts, d.Charts...)
+	}
+	for _, kept := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{
+		{f.out, func(w io.Writer) error { return documents[0].Write(w, report.JSONFormat, report.Style{}) }},
+		{f.svg, func(w io.Writer) error { return report.WriteSVG(w, charts) }},
+		{f.html, func(w io.Writer) error { return report.WriteHTML(w, e.typed, documents...) }},
+	} {
+		if kept.name != "" {
+			err = errors.Join(err, save(kept.name, kept.write))
+		}
 	}
 	return err
 }
@@ -52,10 +69,11 @@ func save(name string, write func(io.Writer) error) error {
 	if special(name) {
 		put = overwrite
 	}
-	if err := put(behind(name), write); err != nil {
-		return writeError{name, err}
+	err := put(behind(name), write)
+	if err == nil || errors.Is(err, report.ErrNothingToDraw) {
+		return err
 	}
-	return nil
+	return writeError{name, err}
 }
 
 func overwrite(name string, write func(io.Writer) error) error {

@@ -163,7 +163,7 @@ func (p Bench) Run(ctx context.Context, env Env) (*BenchResult, error) {
 	}
 	ctx, stop := srv.whileItLives(ctx)
 	defer stop()
-	b := bench{Bench: p, env: env, srv: srv}
+	b := benching{Bench: p, env: env, srv: srv}
 	defer b.disband()
 	start := time.Now()
 	err = b.run(ctx)

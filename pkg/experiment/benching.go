@@ -11,11 +11,11 @@ import (
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
-// bench is a Bench under way.
+// benching is a Bench under way.
 //
 // All rows are measured once, in their order, then once more in the opposite order, and so on: what changes slowly on a
 // machine (its heat, its neighbours) then falls on all alike and shows as spread, not as a difference.
-type bench struct {
+type benching struct {
 	Bench
 	env   Env
 	srv   *server
@@ -36,7 +36,7 @@ type benched struct {
 	refused  string // why the row is not measured
 }
 
-func (b *bench) run(ctx context.Context) error {
+func (b *benching) run(ctx context.Context) error {
 	b.lineUp()
 	for round := range b.Rounds {
 		for i := range b.rows {
@@ -60,7 +60,7 @@ func (b *bench) run(ctx context.Context) error {
 }
 
 // lineUp makes the rows: the floors, then each path of each limiter.
-func (b *bench) lineUp() {
+func (b *benching) lineUp() {
 	for _, e := range target.Floors() {
 		b.rows = append(b.rows, &benched{Entry: e, path: fleet.Allowed, room: b.Limit.Capacity()})
 	}
@@ -73,7 +73,7 @@ func (b *bench) lineUp() {
 }
 
 // slice measures one row for one round.
-func (b *bench) slice(ctx context.Context, row *benched) error {
+func (b *benching) slice(ctx context.Context, row *benched) error {
 	if err := b.assemble(); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (b *bench) slice(ctx context.Context, row *benched) error {
 }
 
 // do runs a job. A worker that dies ends the bench: what the others measured was under another load.
-func (b *bench) do(ctx context.Context, j fleet.Job) (fleet.Round, error) {
+func (b *benching) do(ctx context.Context, j fleet.Job) (fleet.Round, error) {
 	got, err := b.fleet.Run(ctx, j)
 	if err == nil && len(got.Deaths) > 0 {
 		err = fmt.Errorf("worker %d died: %s", got.Deaths[0].Proc, got.Deaths[0].Cause)
@@ -114,28 +114,28 @@ func (b *bench) do(ctx context.Context, j fleet.Job) (fleet.Round, error) {
 }
 
 // clear empties a server that is ours to empty. Elsewhere the workers delete what they wrote.
-func (b *bench) clear(ctx context.Context) error {
+func (b *benching) clear(ctx context.Context) error {
 	if !b.srv.Private || ctx.Err() != nil {
 		return nil
 	}
 	return uncounted(b.srv.rdb.FlushAll(ctx).Err())
 }
 
-func (b *bench) assemble() (err error) {
+func (b *benching) assemble() (err error) {
 	if b.fleet == nil {
 		b.fleet, err = fleet.Start(b.env.Self, b.Procs)
 	}
 	return err
 }
 
-func (b *bench) disband() {
+func (b *benching) disband() {
 	if b.fleet != nil {
 		b.fleet.Close()
 		b.fleet = nil
 	}
 }
 
-func (b *bench) job(row *benched, lasts time.Duration) fleet.Job {
+func (b *benching) job(row *benched, lasts time.Duration) fleet.Job {
 	b.jobs++
 	return fleet.Job{
 		Target: row.Name, Conn: b.srv.conn, Prefix: b.Prefix, Limit: b.Limit, Cost: b.Cost, Clients: b.Clients,
@@ -183,7 +183,7 @@ func (row *benched) take(got fleet.Round, used *use, pings load.Summary) {
 	if used != nil {
 		_, row.scripted = used.scripted()
 	}
-	row.samples = append(row.samples, figures(got, used, pings))
+	row.samples = append(row.samples, measured(got, used, pings))
 	row.sum.Merge(got.Summary)
 	row.pings.Merge(pings)
 }

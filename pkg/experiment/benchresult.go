@@ -98,7 +98,7 @@ type BenchCheck struct {
 	Reason string `json:"reason"` // the row and figure that broke it
 }
 
-func (b *bench) result() *BenchResult {
+func (b *benching) result() *BenchResult {
 	r := &BenchResult{
 		Schema: BenchSchema, Env: b.env.Provenance.madeOn(b.srv.Server), Results: []BenchRow{}, Checks: []BenchCheck{},
 		Config: BenchConfig{
@@ -119,7 +119,7 @@ func (b *bench) result() *BenchResult {
 	return r
 }
 
-func (b *bench) row(t *benched) BenchRow {
+func (b *benching) row(t *benched) BenchRow {
 	row := BenchRow{
 		Limiter: t.Name, Path: string(t.path), Clients: b.Clients, Procs: b.Procs, Pipeline: b.Pipeline, Rate: b.Rate,
 		Rounds: len(t.samples), Ops: t.sum.Calls(), Errors: t.sum.Failed + t.sum.Unknown, Unmeasured: t.refused,
@@ -139,7 +139,7 @@ func (row *BenchRow) rare(t *benched) {
 	if len(t.samples) == 0 {
 		return
 	}
-	row.P999, row.Max, row.PingP99 = quantile(t.sum.Latency, 0.999), micros(t.sum.Latency.Max()), quantile(t.pings.Service, 0.99)
+	row.P999, row.Max, row.PingP99 = quantile(t.sum.Latency, 0.999), microseconds(t.sum.Latency.Max()), quantile(t.pings.Service, 0.99)
 	for _, name := range []string{"p999_us", "max_us", "ping_p99_us"} {
 		delete(row.Spread, name)
 	}
@@ -175,14 +175,14 @@ func (r *BenchResult) compare(scripted func(*BenchRow) bool) {
 	for i := range r.Results {
 		row := &r.Results[i]
 		if scripted(row) {
-			row.FloorRatio = ratio(row.Script, r.floor(target.FloorTime).Script)
-			row.EmptyRatio = ratio(row.Script, r.floor(target.FloorEmpty).Script)
+			row.FloorRatio = multiple(row.Script, r.floor(target.FloorTime).Script)
+			row.EmptyRatio = multiple(row.Script, r.floor(target.FloorEmpty).Script)
 		}
-		row.IncrRatio = ratio(row.CPU, r.floor(target.FloorIncr).CPU)
+		row.IncrRatio = multiple(row.CPU, r.floor(target.FloorIncr).CPU)
 	}
 }
 
-func ratio(v, of *float64) *float64 {
+func multiple(v, of *float64) *float64 {
 	if v == nil || of == nil {
 		return nil
 	}

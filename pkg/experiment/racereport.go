@@ -15,7 +15,7 @@ import (
 
 // Document shows the race: the answer, a row a limiter, and how hard it was pressed.
 func (r *RaceResult) Document() report.Document {
-	d := report.Document{Data: r, Head: []report.Line{r.answer(), r.setting()}, Table: r.table(), Foot: r.foot()}
+	d := report.Document{Data: r, Head: []report.Line{r.answer(), r.setting()}, Table: r.table(), Foot: r.foot(), Charts: r.charts(), Made: r.Env.line()}
 	for _, row := range r.Results {
 		d.Records = append(d.Records, raceRecord{
 			Limiter: row.Limiter, Atomic: row.Atomic, BrokenBy: row.BrokenBy, Counts: row.Counts, Verdict: row.Verdict,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
@@ -57,12 +58,12 @@ func eventfulRace() *RaceResult {
 	}
 }
 
-// A result that was kept shows what it showed when it was new.
-func TestARaceSurvivesItsJSON(t *testing.T) {
-	before := eventfulRace()
+// survives tells that a result which was kept shows what it showed when it was new.
+func survives(t *testing.T, before Result) {
+	t.Helper()
 	want := shown(t, before.Document())
-	after := &RaceResult{}
-	if err := json.Unmarshal([]byte(want["json"]), after); err != nil {
+	after, err := Read(strings.NewReader(want["json"]))
+	if err != nil {
 		t.Fatal(err)
 	}
 	for format, text := range shown(t, after.Document()) {
@@ -73,4 +74,34 @@ func TestARaceSurvivesItsJSON(t *testing.T) {
 	if !reflect.DeepEqual(before, after) {
 		t.Errorf("%+v\nwas\n%+v", after, before)
 	}
+}
+
+func TestARaceSurvivesItsJSON(t *testing.T) { survives(t, eventfulRace()) }
+
+func TestAComparisonSurvivesItsJSON(t *testing.T) {
+	old, fresh := bench("gcra", rounds, rounds), bench("gcra", times(rounds, 0.9), rounds[:2])
+	fresh.Results = append(fresh.Results, bench("other", rounds, rounds).Results...)
+	before, err := Compare{FailOver: new(0.05)}.Run(old, fresh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	survives(t, before)
+}
+
+// Whatever a file holds, it is refused or shown.
+func FuzzRead(f *testing.F) {
+	whole, err := json.Marshal(eventfulRace())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole)
+	for schema := range kinds() {
+		f.Add([]byte(`{"schema":"` + schema + `"}`))
+		f.Add([]byte(`{"schema":"` + schema + `","limit":1,"results":[{}],"missing":[""]}`))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if r, err := Read(bytes.NewReader(text)); err == nil {
+			shown(t, r.Document())
+		}
+	})
 }

@@ -39,7 +39,10 @@ type Document struct {
 	Records []any  // CSV: flat structs of one type
 	Head    []Line // for a person: the answer first,
 	Table   Table  // the evidence under it,
+	Bars    []Bars // more evidence, on a terminal,
 	Foot    []Line // and what to type next
+	Charts  []Chart
+	Made    Line // what made it, for forms that travel without the result
 }
 
 // Write shows the document. The style matters to a table only.
@@ -75,6 +78,12 @@ func (d Document) writeText(w io.Writer, s Style) error {
 	head := s.lines(d.Head)
 	if head != "" && body != "" {
 		head += "\n"
+	}
+	for _, bars := range d.Bars {
+		body += "\n" + s.lines(bars.lines(s))
+	}
+	if len(d.Bars) > 0 {
+		body += "\n"
 	}
 	_, err = io.WriteString(w, head+body+s.lines(d.Foot))
 	return err
