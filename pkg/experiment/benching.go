@@ -22,6 +22,8 @@ type benching struct {
 	fleet *fleet.Fleet // nil until needed, and when spent
 	rows  []*benched
 	jobs  int
+
+	asserted []assertion
 }
 
 // benched is one row under way.
@@ -37,7 +39,6 @@ type benched struct {
 }
 
 func (b *benching) run(ctx context.Context) error {
-	b.lineUp()
 	for round := range b.Rounds {
 		for i := range b.rows {
 			row := b.rows[i]
@@ -60,16 +61,35 @@ func (b *benching) run(ctx context.Context) error {
 }
 
 // lineUp makes the rows: the floors, then each path of each limiter.
-func (b *benching) lineUp() {
+func (b *benching) lineUp() (err error) {
+	entries, err := b.Bench.rows(b.env.Catalogue)
+	if err != nil {
+		return err
+	}
 	for _, e := range target.Floors() {
 		b.rows = append(b.rows, &benched{Entry: e, path: fleet.Allowed, room: b.Limit.Capacity()})
 	}
-	entries, _ := b.Bench.rows(b.env.Catalogue) // validated
 	for _, e := range entries {
 		for _, path := range b.paths() {
-			b.rows = append(b.rows, &benched{Entry: e, path: fleet.Path(path), room: e.Rule.Capacity(b.Limit)})
+			b.rows = append(b.rows, &benched{
+				Entry: e, path: fleet.Path(path), room: e.Rule.Capacity(b.Limit), refused: b.unfit(e),
+			})
 		}
 	}
+	b.asserted, err = b.assertions(entries)
+	return err
+}
+
+// unfit says why a limiter cannot be put under the load, if it cannot.
+func (b *benching) unfit(e target.Entry) string {
+	if b.Pipeline == 1 {
+		return ""
+	}
+	l, err := e.New(nil, b.Limit, limiter.WithPrefix(b.Prefix))
+	if _, ok := l.(limiter.Batcher); ok || err != nil {
+		return ""
+	}
+	return "it cannot be pipelined: its decision is not one command"
 }
 
 // slice measures one row for one round.
@@ -97,7 +117,9 @@ func (b *benching) slice(ctx context.Context, row *benched) error {
 	if err != nil {
 		return err
 	}
-	row.take(got, after.since(before, pings), pings)
+	if ctx.Err() == nil || len(row.samples) == 0 { // of a round that was cut short, better than nothing
+		row.take(got, after.since(before, pings), pings)
+	}
 	return b.clear(ctx)
 }
 

@@ -17,7 +17,8 @@ import (
 
 // Document shows the bench: what is cheap and what is dear, a row a limiter and path, and what bounded them.
 func (r *BenchResult) Document() report.Document {
-	d := report.Document{Data: r, Head: append(r.answer(), r.setting()), Table: r.table(), Bars: r.bars(), Foot: r.foot(), Charts: r.charts(), Made: r.Env.line()}
+	d := report.Document{Data: r, Head: append(r.answer(), r.setting()), Table: r.table(), Bars: r.bars(), Foot: r.foot(), Charts: r.charts(), Made: r.Env.line(),
+		Benchfmt: r.WriteBenchfmt}
 	for _, row := range r.Results {
 		d.Records = append(d.Records, benchRecord{
 			Limiter: row.Limiter, Path: row.Path, Clients: row.Clients, Procs: row.Procs, Pipeline: row.Pipeline, Rate: row.Rate,
@@ -132,7 +133,7 @@ func (r *BenchResult) setting() report.Line {
 	return report.Text("redis %s (%s)   %s, %s   %s   limit %s per %s   %s of %s", r.Env.Redis.Version, r.Env.Redis.where(),
 		who, load, keys, report.Int(c.Limit), report.Duration(time.Duration(c.WindowUS)*time.Microsecond),
 		report.Count(int64(c.Rounds), "round", "rounds"),
-		(time.Duration(c.DurationUS) * time.Microsecond / time.Duration(c.Rounds)).Round(time.Millisecond/10))
+		(time.Duration(c.DurationUS) * time.Microsecond / time.Duration(max(1, c.Rounds))).Round(time.Millisecond/10))
 }
 
 // column is one figure of the table.
@@ -268,5 +269,6 @@ func (r *BenchResult) foot() []report.Line {
 		lines = append(lines, report.Line{{Text: fmt.Sprintf("in %s the client was the limit: their CALLS/S and latencies are not the server's",
 			report.Count(int64(bound), "row", "rows")), Tone: report.Warn}})
 	}
+	lines = append(lines, r.checks()...)
 	return append(lines, report.Text("seed %s; %.1f s", r.Config.Seed, float64(r.ElapsedUS)/1e6))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rlctl/rlctl/pkg/load"
+	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
@@ -93,9 +94,9 @@ type BenchFigures struct {
 
 // BenchCheck is one --assert and what came of it, over every row that it names.
 type BenchCheck struct {
-	Assert string `json:"assert"`
-	Held   bool   `json:"held"`
-	Reason string `json:"reason"` // the row and figure that broke it
+	Assert  string         `json:"assert"`
+	Verdict replay.Verdict `json:"verdict"` // inconclusive: a figure that it is about was not measured
+	Reason  string         `json:"reason"`  // the row and figure that broke it, or that is missing
 }
 
 func (b *benching) result() *BenchResult {
@@ -116,6 +117,9 @@ func (b *benching) result() *BenchResult {
 		}
 	}
 	r.compare(func(row *BenchRow) bool { return scripted[row.Limiter] })
+	for _, a := range b.asserted {
+		r.Checks = append(r.Checks, a.check(r.Results))
+	}
 	return r
 }
 
@@ -145,6 +149,7 @@ func (row *BenchRow) rare(t *benched) {
 	}
 }
 
+// encoded is empty of no calls, and else what Latency.UnmarshalText reads.
 func encoded(l load.Latency) string {
 	text, err := l.MarshalText()
 	if err != nil {
