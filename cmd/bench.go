@@ -63,6 +63,9 @@ func newBench(e *env, conn *connFlags) *cobra.Command {
 			return err
 		}
 		p.Private = !given
+		if !flags.Changed("timeout") {
+			p.Conn.Timeout = benchTimeout
+		}
 		return runBench(c.Context(), e, p, out, hgrm)
 	}
 	return c
@@ -70,6 +73,9 @@ func newBench(e *env, conn *connFlags) *cobra.Command {
 
 // benchWindow is so long that next to nothing is refilled, and no window ends, while a row is measured.
 const benchWindow = 24 * time.Hour
+
+// benchTimeout leaves a slow answer a latency, which a shorter one would make an error.
+const benchTimeout = 10 * time.Second
 
 func runBench(ctx context.Context, e *env, p experiment.Bench, out *resultFlags, hgrm string) error {
 	if err := p.Validate(e.catalogue); err != nil {
