@@ -10,12 +10,14 @@ import (
 
 	"github.com/rlctl/rlctl/pkg/experiment"
 	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/report"
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
 func newBench(e *env, conn *connFlags) *cobra.Command {
 	p := experiment.Bench{Cost: 1}
 	limit, seed, lasts, warmup := limitFlags{}, hex(0), duration(0), duration(0)
+	hgrm := ""
 	c := &cobra.Command{
 		Use:   "bench [LIMITER...]",
 		Short: "Measure what a decision costs the server, the client and others",
@@ -47,7 +49,9 @@ func newBench(e *env, conn *connFlags) *cobra.Command {
 	flags.Var(whole{&p.Cost, 0, limiter.MaxCost}, "cost", "events that each request takes")
 	flags.Var(&seed, "seed", "is in the keys (default: random)")
 	flags.BoolVar(&p.Yes, "yes", false, "do not ask before an experiment on a named server")
-	out := newResultFlags(c)
+	flags.StringArrayVar(&p.Asserts, "assert", nil, "what must hold, such as 'p99_us<5000' or 'gcra/denied:script_us<6'; else exit code 1")
+	flags.StringVar(&hgrm, "hgrm", "", "also write each row's latencies to `STEM`-LIMITER-PATH-response.hgrm, for HdrHistogram's plotters")
+	out := newResultFlags(c, report.BenchfmtFormat)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		p.Limiters, p.Seed, p.Prefix = args, uint64(seed), conn.prefix
 		p.Duration, p.Warmup = time.Duration(lasts), time.Duration(warmup)
@@ -59,7 +63,10 @@ func newBench(e *env, conn *connFlags) *cobra.Command {
 			return err
 		}
 		p.Private = !given
-		return runBench(c.Context(), e, p, out)
+		if !flags.Changed("timeout") {
+			p.Conn.Timeout = benchTimeout
+		}
+		return runBench(c.Context(), e, p, out, hgrm)
 	}
 	return c
 }
@@ -67,12 +74,20 @@ func newBench(e *env, conn *connFlags) *cobra.Command {
 // benchWindow is so long that next to nothing is refilled, and no window ends, while a row is measured.
 const benchWindow = 24 * time.Hour
 
-func runBench(ctx context.Context, e *env, p experiment.Bench, out *resultFlags) error {
+// benchTimeout leaves a slow answer a latency, which a shorter one would make an error.
+const benchTimeout = 10 * time.Second
+
+func runBench(ctx context.Context, e *env, p experiment.Bench, out *resultFlags, hgrm string) error {
 	if err := p.Validate(e.catalogue); err != nil {
 		return usage(err)
 	}
 	if err := out.check(); err != nil {
 		return err
+	}
+	if hgrm != "" {
+		if err := writable(hgrm + ".hgrm"); err != nil {
+			return writeError{hgrm + ".hgrm", err}
+		}
 	}
 	if !p.Private && !p.Conn.Loopback() {
 		err := e.confirm(ctx, p.Yes, fmt.Sprintf("%d callers are about to load %s, which is not this machine", p.Procs*p.Clients, p.Conn))
@@ -84,10 +99,27 @@ func runBench(ctx context.Context, e *env, p experiment.Bench, out *resultFlags)
 	result, err := p.Run(ctx, e.experiment(progress))
 	progress.Clear()
 	if result != nil && (err == nil || len(result.Results) > 0 || is[Signal](err)) {
-		err = errors.Join(err, e.deliver(out, result.Document()))
+		err = errors.Join(err, e.deliver(out, result.Document()), saveHistograms(result, hgrm))
 	}
 	if err != nil {
 		return atServer(serverOf(p.Private, p.Conn), err)
+	}
+	return verdictError(result.Verdict())
+}
+
+// saveHistograms writes one file a row and kind of latency; none without a stem.
+func saveHistograms(r *experiment.BenchResult, stem string) error {
+	if stem == "" {
+		return nil
+	}
+	all, err := r.Histograms()
+	if err != nil {
+		return err
+	}
+	for _, h := range all {
+		if err := save(stem+"-"+h.Name+".hgrm", h.Write); err != nil {
+			return err
+		}
 	}
 	return nil
 }

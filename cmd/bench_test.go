@@ -1,8 +1,18 @@
 package cmd_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlctl/rlctl/pkg/redisd"
+	"github.com/rlctl/rlctl/pkg/redisd/redisdtest"
 )
 
 // benchJSON is what the tests read of a result.
@@ -23,6 +33,7 @@ type benchRow struct {
 	Errors     int64
 	Unmeasured string
 	Rounds     int
+	PingP99    *float64 `json:"ping_p99_us"`
 	P50        *float64 `json:"p50_us"`
 	P99        *float64 `json:"p99_us"`
 	ServiceP50 *float64 `json:"service_p50_us"`
@@ -92,5 +103,101 @@ func TestABenchCountsWhatAScriptDoes(t *testing.T) {
 	}
 	if incr := r.row(t, "(INCR)", "allowed"); *incr.WireBytes < 60 || *incr.WireBytes > 90 {
 		t.Errorf("INCR of a key of some 40 bytes took %.1f bytes a call", *incr.WireBytes)
+	}
+}
+
+// benching starts a bench on a server of the test's own.
+func benching(t *testing.T, args ...string) (c *exec.Cmd, stdout, stderr *bytes.Buffer, rdb *redis.Client) {
+	t.Helper()
+	s := redisdtest.Start(t, redisd.Options{})
+	rdb = redis.NewClient(&redis.Options{Network: "unix", Addr: s.Socket()})
+	t.Cleanup(func() { rdb.Close() })
+	args = append([]string{"bench", "-s", s.Socket(), "--seed", "abc", "--format", "json"}, args...)
+	c, stdout, stderr = withOutput(t, args...)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return c, stdout, stderr, rdb
+}
+
+// measured is the number of the job that measures gcra in its first round: each of the five floors before it had a
+// warm-up and a round, and gcra its warm-up.
+const measured = 12
+
+// underMeasure waits until gcra's measured round is under way: its only key has gone on to its second name.
+func underMeasure(t *testing.T, rdb *redis.Client) {
+	t.Helper()
+	key := fmt.Sprintf("ratelimit:{rlctl-abc-%d-0-1}:gcra", measured)
+	until(t, key, func() bool { return rdb.Exists(t.Context(), key).Val() == 1 })
+}
+
+// TestAPauseShowsInResponseTimes: a server that stands still for 400 ms makes all requests wait that were due meanwhile,
+// and only those callers' calls long that were under way.
+func TestAPauseShowsInResponseTimes(t *testing.T) {
+	c, stdout, stderr, rdb := benching(t, "gcra", "--path", "allowed", "--rate", "2000", "--clients", "8", "--keys", "1",
+		"--limit", "50", "--rounds", "1", "--duration", "1s", "--warmup", "20ms")
+	underMeasure(t, rdb)
+	if err := rdb.Do(t.Context(), "CLIENT", "PAUSE", "400", "ALL").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	row := parseBench(t, stdout.String()).row(t, "gcra", "allowed")
+	if *row.P99 < 100_000 || *row.ServiceP50 > *row.P99/10 {
+		t.Errorf("response p99 %.0f us, service p50 %.0f us", *row.P99, *row.ServiceP50)
+	}
+	if calm := parseBench(t, stdout.String()).row(t, "(INCR)", "allowed"); *calm.ServiceP50 > *row.P99/10 {
+		t.Errorf("service p50 of the floor, which was not paused: %.0f us", *calm.ServiceP50)
+	}
+	if row.Ops != 2000 || row.Errors != 0 {
+		t.Errorf("%d calls, %d errors; 2000 were due", row.Ops, row.Errors)
+	}
+}
+
+func TestAnInterruptedBenchPrintsWhatThereIs(t *testing.T) {
+	c, stdout, stderr, rdb := benching(t, "gcra", "naive-log", "sliding-log", "--path", "allowed", "--clients", "4", "--keys", "1",
+		"--rounds", "1", "--duration", "400ms", "--warmup", "10ms")
+	underMeasure(t, rdb)
+	c.Process.Signal(syscall.SIGINT)
+	c.Wait()
+	if got := c.ProcessState.ExitCode(); got != 130 {
+		t.Errorf("exit code %d: %s", got, stderr)
+	}
+	r := parseBench(t, stdout.String())
+	if row := r.row(t, "gcra", "allowed"); !r.Partial || row.Ops == 0 || *row.Script <= 0 {
+		t.Errorf("%s", stdout)
+	}
+	if keys := rdb.Keys(t.Context(), "*").Val(); len(keys) != 0 {
+		t.Errorf("left behind: %v", keys)
+	}
+}
+
+// TestABenchWithTheLeastRights measures what it may, and says of the rest why not.
+func TestABenchWithTheLeastRights(t *testing.T) {
+	s := redisdtest.Start(t, redisd.Options{})
+	rdb := redis.NewClient(&redis.Options{Network: "unix", Addr: s.Socket()})
+	defer rdb.Close()
+	rights := []any{"acl", "setuser", "least", "on", ">secret", "~ratelimit:*", "-@all"}
+	for _, right := range strings.Fields("+evalsha +script|load +time +get +set +del") {
+		rights = append(rights, right)
+	}
+	if err := rdb.Do(t.Context(), rights...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := finish(t, "bench", "gcra", "sliding-log", "--path", "allowed", "--duration", "20ms", "--rounds", "1", "--clients", "2",
+		"--format", "json", "-u", "unix://least:secret@"+s.Socket(), "--assert", "gcra:ops>0")
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	r := parseBench(t, stdout)
+	row := r.row(t, "gcra", "allowed")
+	if row.Ops == 0 || row.Errors != 0 || row.P50 == nil || row.Script != nil || row.WireBytes != nil || row.PingP99 != nil {
+		t.Errorf("%+v", row)
+	}
+	for _, name := range []string{"(empty script, EVAL)", "(INCR)", "sliding-log"} {
+		if row := r.row(t, name, "allowed"); row.Unmeasured == "" || row.P50 != nil {
+			t.Errorf("%+v", row)
+		}
 	}
 }

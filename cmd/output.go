@@ -55,9 +55,12 @@ func (c *choice) register(cmd *cobra.Command, flags *pflag.FlagSet, name, usage 
 	completeWords(cmd, name, c.of)
 }
 
-// formatFlag adds --format to a command.
-func formatFlag(c *cobra.Command) *choice {
+// formatFlag adds --format to a command, with what it has beyond the usual forms.
+func formatFlag(c *cobra.Command, further ...report.Format) *choice {
 	f := &choice{value: string(report.TableFormat), of: report.Formats()}
+	for _, format := range further {
+		f.of = append(f.of, string(format))
+	}
 	f.register(c, c.Flags(), "format", "how to show the result")
 	return f
 }

@@ -19,9 +19,9 @@ type resultFlags struct {
 	out, svg, html string
 }
 
-// newResultFlags adds the flags to a command.
-func newResultFlags(c *cobra.Command) *resultFlags {
-	f := &resultFlags{format: formatFlag(c)}
+// newResultFlags adds the flags to a command, with what it has beyond the usual forms.
+func newResultFlags(c *cobra.Command, further ...report.Format) *resultFlags {
+	f := &resultFlags{format: formatFlag(c, further...)}
 	c.Flags().StringVar(&f.out, "out", "", "also write the result to `FILE`, as --format json prints it")
 	c.Flags().StringVar(&f.svg, "svg", "", "also draw the result into this `FILE`")
 	c.Flags().StringVar(&f.html, "html", "", "also write a page with pictures to `FILE`; it loads nothing")

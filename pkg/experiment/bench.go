@@ -85,6 +85,9 @@ func (p Bench) Validate(catalogue []target.Entry) error {
 			return fmt.Errorf("--path: want one of %s, got %q", strings.Join(Paths(), ", "), path)
 		}
 	}
+	if _, err := p.assertions(rows); err != nil {
+		return err
+	}
 	return p.check(rows)
 }
 
@@ -162,7 +165,10 @@ func (p Bench) Run(ctx context.Context, env Env) (*BenchResult, error) {
 	}
 	ctx, stop := srv.whileItLives(ctx)
 	defer stop()
-	b := bench{Bench: p, env: env, srv: srv}
+	b := benching{Bench: p, env: env, srv: srv}
+	if err := b.lineUp(); err != nil {
+		return nil, errors.Join(err, srv.close())
+	}
 	defer b.disband()
 	start := time.Now()
 	err = b.run(ctx)

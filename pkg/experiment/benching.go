@@ -11,24 +11,27 @@ import (
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
-// bench is a Bench under way.
+// benching is a Bench under way.
 //
 // All rows are measured once, in their order, then once more in the opposite order, and so on: what changes slowly on a
 // machine (its heat, its neighbours) then falls on all alike and shows as spread, not as a difference.
-type bench struct {
+type benching struct {
 	Bench
 	env   Env
 	srv   *server
 	fleet *fleet.Fleet // nil until needed, and when spent
 	rows  []*benched
 	jobs  int
+
+	asserted []assertion
 }
 
 // benched is one row under way.
 type benched struct {
 	target.Entry
 	path     fleet.Path
-	room     int64
+	room     int64 // events that a fresh key allows
+	callers  int
 	samples  []BenchFigures
 	sum      load.Summary
 	pings    load.Summary
@@ -36,8 +39,7 @@ type benched struct {
 	refused  string // why the row is not measured
 }
 
-func (b *bench) run(ctx context.Context) error {
-	b.lineUp()
+func (b *benching) run(ctx context.Context) error {
 	for round := range b.Rounds {
 		for i := range b.rows {
 			row := b.rows[i]
@@ -48,7 +50,10 @@ func (b *bench) run(ctx context.Context) error {
 			if row.refused != "" {
 				continue
 			}
-			if err := b.slice(ctx, row); err != nil {
+			switch err := b.slice(ctx, row); {
+			case forbidden(err): // a floor may want more rights than the limiters do
+				row.refuse(err.Error())
+			case err != nil:
 				return fmt.Errorf("bench %s: %w", row.Name, err)
 			}
 			if ctx.Err() != nil {
@@ -60,20 +65,40 @@ func (b *bench) run(ctx context.Context) error {
 }
 
 // lineUp makes the rows: the floors, then each path of each limiter.
-func (b *bench) lineUp() {
-	for _, e := range target.Floors() {
-		b.rows = append(b.rows, &benched{Entry: e, path: fleet.Allowed, room: b.Limit.Capacity()})
+func (b *benching) lineUp() (err error) {
+	entries, err := b.Bench.rows(b.env.Catalogue)
+	if err != nil {
+		return err
 	}
-	entries, _ := b.Bench.rows(b.env.Catalogue) // validated
+	for _, e := range target.Floors() {
+		b.rows = append(b.rows, &benched{Entry: e, path: fleet.Allowed, room: b.Limit.Capacity(), callers: b.Procs * b.Clients})
+	}
 	for _, e := range entries {
 		for _, path := range b.paths() {
-			b.rows = append(b.rows, &benched{Entry: e, path: fleet.Path(path), room: e.Rule.Capacity(b.Limit)})
+			b.rows = append(b.rows, &benched{
+				Entry: e, path: fleet.Path(path), room: e.Rule.Capacity(b.Limit), callers: b.Procs * b.Clients,
+				refused: b.unfit(e),
+			})
 		}
 	}
+	b.asserted, err = b.assertions(entries)
+	return err
+}
+
+// unfit says why a limiter cannot be put under the load, if it cannot.
+func (b *benching) unfit(e target.Entry) string {
+	if b.Pipeline == 1 {
+		return ""
+	}
+	l, err := e.New(nil, b.Limit, limiter.WithPrefix(b.Prefix))
+	if _, ok := l.(limiter.Batcher); ok || err != nil {
+		return ""
+	}
+	return "it cannot be pipelined: its decision is not one command"
 }
 
 // slice measures one row for one round.
-func (b *bench) slice(ctx context.Context, row *benched) error {
+func (b *benching) slice(ctx context.Context, row *benched) error {
 	if err := b.assemble(); err != nil {
 		return err
 	}
@@ -97,12 +122,14 @@ func (b *bench) slice(ctx context.Context, row *benched) error {
 	if err != nil {
 		return err
 	}
-	row.take(got, after.since(before, pings), pings)
+	if ctx.Err() == nil || len(row.samples) == 0 { // of a round that was cut short, better than nothing
+		row.take(got, after.since(before, pings), pings)
+	}
 	return b.clear(ctx)
 }
 
 // do runs a job. A worker that dies ends the bench: what the others measured was under another load.
-func (b *bench) do(ctx context.Context, j fleet.Job) (fleet.Round, error) {
+func (b *benching) do(ctx context.Context, j fleet.Job) (fleet.Round, error) {
 	got, err := b.fleet.Run(ctx, j)
 	if err == nil && len(got.Deaths) > 0 {
 		err = fmt.Errorf("worker %d died: %s", got.Deaths[0].Proc, got.Deaths[0].Cause)
@@ -114,28 +141,28 @@ func (b *bench) do(ctx context.Context, j fleet.Job) (fleet.Round, error) {
 }
 
 // clear empties a server that is ours to empty. Elsewhere the workers delete what they wrote.
-func (b *bench) clear(ctx context.Context) error {
+func (b *benching) clear(ctx context.Context) error {
 	if !b.srv.Private || ctx.Err() != nil {
 		return nil
 	}
 	return uncounted(b.srv.rdb.FlushAll(ctx).Err())
 }
 
-func (b *bench) assemble() (err error) {
+func (b *benching) assemble() (err error) {
 	if b.fleet == nil {
 		b.fleet, err = fleet.Start(b.env.Self, b.Procs)
 	}
 	return err
 }
 
-func (b *bench) disband() {
+func (b *benching) disband() {
 	if b.fleet != nil {
 		b.fleet.Close()
 		b.fleet = nil
 	}
 }
 
-func (b *bench) job(row *benched, lasts time.Duration) fleet.Job {
+func (b *benching) job(row *benched, lasts time.Duration) fleet.Job {
 	b.jobs++
 	return fleet.Job{
 		Target: row.Name, Conn: b.srv.conn, Prefix: b.Prefix, Limit: b.Limit, Cost: b.Cost, Clients: b.Clients,
@@ -171,21 +198,31 @@ func (p *pinging) stop() load.Summary {
 		return load.Summary{}
 	}
 	p.cancel()
-	return <-p.done
+	saw := <-p.done
+	if saw.Allowed == 0 { // its user may not
+		return load.Summary{}
+	}
+	return saw
 }
 
 // take adds a round to the row, or says why the row is not measured.
 func (row *benched) take(got fleet.Round, used *use, pings load.Summary) {
-	if row.refused = row.off(got.Summary); row.refused != "" {
-		row.samples, row.sum, row.pings = nil, load.Summary{}, load.Summary{}
+	if why := row.off(got.Summary); why != "" {
+		row.refuse(why)
 		return
 	}
 	if used != nil {
 		_, row.scripted = used.scripted()
 	}
-	row.samples = append(row.samples, figures(got, used, pings))
+	row.samples = append(row.samples, measured(got, used, pings))
 	row.sum.Merge(got.Summary)
 	row.pings.Merge(pings)
+}
+
+// refuse gives up on a row and forgets what it measured.
+func (row *benched) refuse(why string) {
+	row.refused = why
+	row.samples, row.sum, row.pings = nil, load.Summary{}, load.Summary{}
 }
 
 // onPath is the share of decisions that must be what the path says.
@@ -199,7 +236,8 @@ func (row *benched) off(s load.Summary) string {
 	}
 	allowed := float64(s.Allowed) / float64(decided)
 	far := map[fleet.Path]float64{
-		fleet.Allowed: 1 - allowed, fleet.Denied: allowed, fleet.Mixed: 2 * max(allowed-0.5, 0.5-allowed),
+		fleet.Allowed: 1 - allowed, fleet.Denied: allowed,
+		fleet.Mixed: 2*max(allowed-0.5, 0.5-allowed) - float64(row.callers)/float64(decided), // each may end at an odd call
 	}[row.path]
 	if far <= 1-onPath {
 		return ""

@@ -17,7 +17,8 @@ import (
 
 // Document shows the bench: what is cheap and what is dear, a row a limiter and path, and what bounded them.
 func (r *BenchResult) Document() report.Document {
-	d := report.Document{Data: r, Head: append(r.answer(), r.setting()), Table: r.table(), Bars: r.bars(), Foot: r.foot(), Charts: r.charts(), Made: r.Env.line()}
+	d := report.Document{Data: r, Head: append(r.answer(), r.setting()), Table: r.table(), Bars: r.bars(), Foot: r.foot(), Charts: r.charts(), Made: r.Env.line(),
+		Benchfmt: r.WriteBenchfmt}
 	for _, row := range r.Results {
 		d.Records = append(d.Records, benchRecord{
 			Limiter: row.Limiter, Path: row.Path, Clients: row.Clients, Procs: row.Procs, Pipeline: row.Pipeline, Rate: row.Rate,
@@ -105,20 +106,8 @@ func floor(name string) bool { return strings.HasPrefix(name, "(") }
 
 // alike tells whether the rounds of two rows do not tell their prices apart.
 func alike(a, b *BenchRow) bool {
-	price := func(row *BenchRow) *benchmath.Sample {
-		var values []float64
-		for _, s := range row.Samples {
-			if s.Script != nil {
-				values = append(values, *s.Script)
-			}
-		}
-		return sample(values)
-	}
-	x, y := price(a), price(b)
-	if len(x.Values) == 0 || len(y.Values) == 0 {
-		return true
-	}
-	return benchmath.AssumeNothing.Compare(x, y).P > 1-confidence
+	x, y := a.samples("script_us"), b.samples("script_us")
+	return len(x) == 0 || len(y) == 0 || benchmath.AssumeNothing.Compare(sample(x), sample(y)).P > 1-confidence
 }
 
 func (r *BenchResult) setting() report.Line {
@@ -159,7 +148,7 @@ func (r *BenchResult) columns() []column {
 	all := []column{
 		{"CALLS/S", false, func(row *BenchRow) string { return plusMinus(row, "ops_per_sec", row.OpsPerSec, whole) }},
 		{"SERVER us", false, func(row *BenchRow) string { return plusMinus(row, "script_us", row.Script, decimals) }},
-		{"x FLOOR", false, r.times},
+		{"x FLOOR", false, r.priceInFloors},
 		{"CPU us", false, func(row *BenchRow) string { return decimals(row.CPU) }},
 		{"x INCR", true, func(row *BenchRow) string { return decimals(row.IncrRatio) }},
 	}
@@ -208,8 +197,8 @@ func (r *BenchResult) table() report.Table {
 	return t
 }
 
-// times is the row's price as a multiple of the floor's: "~" says that their rounds do not tell them apart.
-func (r *BenchResult) times(row *BenchRow) string {
+// priceInFloors is the row's price as a multiple of the floor's: "~" says that their rounds do not tell them apart.
+func (r *BenchResult) priceInFloors(row *BenchRow) string {
 	if row.FloorRatio == nil {
 		return ""
 	}
@@ -280,5 +269,6 @@ func (r *BenchResult) foot() []report.Line {
 		lines = append(lines, report.Line{{Text: fmt.Sprintf("in %s the client was the limit: their CALLS/S and latencies are not the server's",
 			report.Count(int64(bound), "row", "rows")), Tone: report.Warn}})
 	}
+	lines = append(lines, r.checks()...)
 	return append(lines, report.Text("seed %s; %.1f s", r.Config.Seed, float64(r.ElapsedUS)/1e6))
 }

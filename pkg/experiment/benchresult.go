@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rlctl/rlctl/pkg/load"
+	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
@@ -93,12 +94,12 @@ type BenchFigures struct {
 
 // BenchCheck is one --assert and what came of it, over every row that it names.
 type BenchCheck struct {
-	Assert string `json:"assert"`
-	Held   bool   `json:"held"`
-	Reason string `json:"reason"` // the row and figure that broke it
+	Assert  string         `json:"assert"`
+	Verdict replay.Verdict `json:"verdict"` // inconclusive: a figure that it is about was not measured
+	Reason  string         `json:"reason"`  // the row and figure that broke it, or that is missing
 }
 
-func (b *bench) result() *BenchResult {
+func (b *benching) result() *BenchResult {
 	r := &BenchResult{
 		Schema: BenchSchema, Env: b.env.Provenance.madeOn(b.srv.Server), Results: []BenchRow{}, Checks: []BenchCheck{},
 		Config: BenchConfig{
@@ -116,10 +117,13 @@ func (b *bench) result() *BenchResult {
 		}
 	}
 	r.compare(func(row *BenchRow) bool { return scripted[row.Limiter] })
+	for _, a := range b.asserted {
+		r.Checks = append(r.Checks, a.check(r.Results))
+	}
 	return r
 }
 
-func (b *bench) row(t *benched) BenchRow {
+func (b *benching) row(t *benched) BenchRow {
 	row := BenchRow{
 		Limiter: t.Name, Path: string(t.path), Clients: b.Clients, Procs: b.Procs, Pipeline: b.Pipeline, Rate: b.Rate,
 		Rounds: len(t.samples), Ops: t.sum.Calls(), Errors: t.sum.Failed + t.sum.Unknown, Unmeasured: t.refused,
@@ -139,12 +143,13 @@ func (row *BenchRow) rare(t *benched) {
 	if len(t.samples) == 0 {
 		return
 	}
-	row.P999, row.Max, row.PingP99 = quantile(t.sum.Latency, 0.999), micros(t.sum.Latency.Max()), quantile(t.pings.Service, 0.99)
+	row.P999, row.Max, row.PingP99 = quantile(t.sum.Latency, 0.999), microseconds(t.sum.Latency.Max()), quantile(t.pings.Service, 0.99)
 	for _, name := range []string{"p999_us", "max_us", "ping_p99_us"} {
 		delete(row.Spread, name)
 	}
 }
 
+// encoded is empty of no calls, and else what Latency.UnmarshalText reads.
 func encoded(l load.Latency) string {
 	text, err := l.MarshalText()
 	if err != nil {
@@ -175,14 +180,14 @@ func (r *BenchResult) compare(scripted func(*BenchRow) bool) {
 	for i := range r.Results {
 		row := &r.Results[i]
 		if scripted(row) {
-			row.FloorRatio = ratio(row.Script, r.floor(target.FloorTime).Script)
-			row.EmptyRatio = ratio(row.Script, r.floor(target.FloorEmpty).Script)
+			row.FloorRatio = multiple(row.Script, r.floor(target.FloorTime).Script)
+			row.EmptyRatio = multiple(row.Script, r.floor(target.FloorEmpty).Script)
 		}
-		row.IncrRatio = ratio(row.CPU, r.floor(target.FloorIncr).CPU)
+		row.IncrRatio = multiple(row.CPU, r.floor(target.FloorIncr).CPU)
 	}
 }
 
-func ratio(v, of *float64) *float64 {
+func multiple(v, of *float64) *float64 {
 	if v == nil || of == nil {
 		return nil
 	}

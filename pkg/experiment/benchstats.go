@@ -1,9 +1,9 @@
 package experiment
 
 import (
-	"encoding/json"
-	"fmt"
+	"iter"
 	"math"
+	"reflect"
 	"time"
 
 	"golang.org/x/perf/benchmath"
@@ -12,13 +12,13 @@ import (
 	"github.com/rlctl/rlctl/pkg/load"
 )
 
-// figures are what one round measured.
-func figures(got fleet.Round, used *use, pings load.Summary) BenchFigures {
+// measured is what one round came to.
+func measured(got fleet.Round, used *use, pings load.Summary) BenchFigures {
 	calls := float64(got.Summary.Calls())
 	elapsed := got.Usage.Elapsed
 	f := BenchFigures{
 		OpsPerSec: known(calls / elapsed.Seconds()), Allocs: known(float64(got.Usage.Mallocs) / calls),
-		ClientCPUShare: share(got.Usage.CPU, elapsed), Max: micros(got.Summary.Latency.Max()),
+		ClientCPUShare: share(got.Usage.CPU, elapsed), Max: microseconds(got.Summary.Latency.Max()),
 	}
 	response, service := got.Summary.Latency, got.Summary.Service
 	if service.Count() == 0 {
@@ -46,10 +46,10 @@ func quantile(l load.Latency, q float64) *float64 {
 	if float64(l.Count())*(1-q) < 1-1e-9 {
 		return nil
 	}
-	return micros(l.Quantile(q))
+	return microseconds(l.Quantile(q))
 }
 
-func micros(d time.Duration) *float64 { return known(float64(d) / float64(time.Microsecond)) }
+func microseconds(d time.Duration) *float64 { return known(float64(d) / float64(time.Microsecond)) }
 
 func share(cpu, of time.Duration) *float64 { return known(cpu.Seconds() / of.Seconds()) }
 
@@ -61,28 +61,15 @@ func known(v float64) *float64 {
 	return &v
 }
 
-// byName are the figures by their JSON names.
-func (f BenchFigures) byName() map[string]*float64 {
-	text, err := json.Marshal(f)
-	if err != nil {
-		panic(fmt.Sprintf("bench: figures: %v", err)) // they are numbers, none of them NaN
+// fields are the figures by their JSON names.
+func (f *BenchFigures) fields() iter.Seq2[string, **float64] {
+	return func(yield func(string, **float64) bool) {
+		for field, v := range reflect.ValueOf(f).Elem().Fields() {
+			if !yield(field.Tag.Get("json"), v.Addr().Interface().(**float64)) {
+				return
+			}
+		}
 	}
-	out := map[string]*float64{}
-	if err := json.Unmarshal(text, &out); err != nil {
-		panic(fmt.Sprintf("bench: figures: %v", err))
-	}
-	return out
-}
-
-func figuresOf(names map[string]*float64) (f BenchFigures) {
-	text, err := json.Marshal(names)
-	if err == nil {
-		err = json.Unmarshal(text, &f)
-	}
-	if err != nil {
-		panic(fmt.Sprintf("bench: figures: %v", err))
-	}
-	return f
 }
 
 // confidence is that of all intervals.
@@ -90,27 +77,20 @@ const confidence = 0.95
 
 // summarise gives the median of each figure over the rounds, and the interval that holds the true median in 95 of 100
 // cases whatever the distribution, where there are rounds enough for one: six. A figure that a round lacks is unknown.
-func summarise(rounds []BenchFigures) (BenchFigures, map[string][2]float64) {
-	columns := map[string][]float64{}
-	for _, r := range rounds {
-		for name, v := range r.byName() {
-			if v != nil {
-				columns[name] = append(columns[name], *v)
-			}
-		}
-	}
-	medians, spread := map[string]*float64{}, map[string][2]float64{}
-	for name, values := range columns {
-		if len(values) < len(rounds) {
+func summarise(rounds []BenchFigures) (medians BenchFigures, spread map[string][2]float64) {
+	spread = map[string][2]float64{}
+	for name, figure := range medians.fields() {
+		values := BenchRow{Samples: rounds}.samples(name)
+		if len(values) == 0 || len(values) < len(rounds) {
 			continue
 		}
 		s := benchmath.AssumeNothing.Summary(sample(values), confidence)
-		medians[name] = known(s.Center)
-		if known(s.Lo) != nil && known(s.Hi) != nil {
+		*figure = known(s.Center)
+		if !unbounded(s) {
 			spread[name] = [2]float64{s.Lo, s.Hi}
 		}
 	}
-	return figuresOf(medians), spread
+	return medians, spread
 }
 
 func sample(values []float64) *benchmath.Sample {

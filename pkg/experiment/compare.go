@@ -255,7 +255,7 @@ const (
 // directions are of all that a round measures but shares of cores, of which neither more nor less is better.
 func directions() map[string]direction {
 	all := map[string]direction{}
-	for name := range (BenchFigures{}).byName() {
+	for name := range new(BenchFigures).fields() {
 		if !strings.HasSuffix(name, "_share") {
 			all[name] = lower
 		}
@@ -267,8 +267,10 @@ func directions() map[string]direction {
 // samples are the rounds' values of a figure, without those that did not measure it.
 func (r BenchRow) samples(name string) (values []float64) {
 	for _, round := range r.Samples {
-		if v := round.byName()[name]; v != nil {
-			values = append(values, *v)
+		for figure, v := range round.fields() {
+			if figure == name && *v != nil {
+				values = append(values, **v)
+			}
 		}
 	}
 	return values

@@ -57,10 +57,10 @@ func (r *MemResult) worst() (worst float64, measured bool) {
 
 func (r *MemResult) setting() report.Line {
 	return report.Text("redis %s (%s)   %s a row, as far as %s hold them   window %s", r.Env.Redis.Version, r.Env.Redis.where(),
-		report.Count(r.Config.Keys, "client", "clients"), size(r.Config.RowBytes), microseconds(r.Config.WindowUS))
+		report.Count(r.Config.Keys, "client", "clients"), size(r.Config.RowBytes), wholeWindow(r.Config.WindowUS))
 }
 
-func microseconds(n int64) string { return report.Duration(time.Duration(n) * time.Microsecond) }
+func wholeWindow(n int64) string { return report.Duration(time.Duration(n) * time.Microsecond) }
 
 // table has a row a limit. A limiter that takes the same at all limits has one.
 func (r *MemResult) table() report.Table {

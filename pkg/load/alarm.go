@@ -6,23 +6,33 @@ import (
 )
 
 // alarm wakes one client at the times when its requests are due.
-type alarm struct{ timer *time.Timer }
-
-func newAlarm() alarm {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return alarm{t}
+type alarm interface {
+	// until waits for a time, or for the end of the alarm's context, and tells whether it was the time.
+	until(at time.Time) bool
+	close()
 }
 
-// until waits for a time and tells whether it came before ctx ended.
-func (a alarm) until(ctx context.Context, at time.Time) bool {
+// goAlarm is one of Go's timers. On an idle machine it is late by up to a millisecond, since Go's scheduler waits in
+// whole milliseconds.
+type goAlarm struct {
+	timer *time.Timer
+	ended <-chan struct{}
+}
+
+func newGoAlarm(ctx context.Context) alarm {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return &goAlarm{t, ctx.Done()}
+}
+
+func (a *goAlarm) until(at time.Time) bool {
 	a.timer.Reset(time.Until(at))
 	select {
 	case <-a.timer.C:
 		return true
-	case <-ctx.Done():
+	case <-a.ended:
 		return false
 	}
 }
 
-func (a alarm) close() { a.timer.Stop() }
+func (a *goAlarm) close() { a.timer.Stop() }

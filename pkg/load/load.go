@@ -67,12 +67,12 @@ func (p Plan) closed(ctx context.Context, send func(), s *Summary) {
 func (p Plan) open(ctx context.Context, send func(), s *Summary) {
 	s.Service, s.Lag = newLatency(), newLatency()
 	start := time.Now()
-	wait := newAlarm()
-	defer wait.close()
+	wake := newAlarm(ctx)
+	defer wake.close()
 	due, free := p.Phase, time.Duration(0) // both since the start, as all below
 	for n := int64(0); p.goesOn(n, due); n += p.size() {
 		idle := free < due
-		if idle && !wait.until(ctx, start.Add(due)) || ctx.Err() != nil {
+		if idle && !wake.until(start.Add(due)) || ctx.Err() != nil {
 			return
 		}
 		sent := time.Since(start)

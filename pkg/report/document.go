@@ -6,6 +6,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -21,6 +22,9 @@ const (
 	JSONFormat     Format = "json"
 	CSVFormat      Format = "csv"
 )
+
+// BenchfmtFormat is the text of Go's benchmarks, for results that have it: benchstat reads it.
+const BenchfmtFormat Format = "benchfmt"
 
 // Formats lists the formats in the order of the help text.
 func Formats() []string {
@@ -43,6 +47,8 @@ type Document struct {
 	Foot    []Line // and what to type next
 	Charts  []Chart
 	Made    Line // what made it, for forms that travel without the result
+
+	Benchfmt func(io.Writer) error // nil of a result without it
 }
 
 // Write shows the document. The style matters to a table only.
@@ -57,6 +63,11 @@ func (d Document) Write(w io.Writer, f Format, s Style) error {
 		return d.writeCSV(w)
 	case MarkdownFormat:
 		return d.writeMarkdown(w)
+	case BenchfmtFormat:
+		if d.Benchfmt == nil {
+			return errors.New("this result has no benchmarks")
+		}
+		return d.Benchfmt(w)
 	default:
 		return d.writeText(w, s)
 	}
