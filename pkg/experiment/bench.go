@@ -114,7 +114,7 @@ func Paths() []string {
 }
 
 func (p Bench) rows(catalogue []target.Entry) ([]target.Entry, error) {
-	return chosen(catalogue, p.Limiters)
+	return named(catalogue, p.Limiters)
 }
 
 func (p Bench) paths() []string {

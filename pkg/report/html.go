@@ -30,9 +30,7 @@ func WriteHTML(w io.Writer, title string, documents ...Document) error {
 	fmt.Fprintf(&b, page, html.EscapeString(Escape(title)))
 	for _, d := range documents {
 		b.WriteString("<section>\n")
-		htmlLines(&b, d.Head)
-		d.Table.html(&b)
-		htmlLines(&b, d.Foot)
+		d.html(&b)
 		if err := WriteSVG(&b, d.Charts); err != nil && !errors.Is(err, ErrNothingToDraw) {
 			return err
 		}
@@ -41,6 +39,15 @@ func WriteHTML(w io.Writer, title string, documents ...Document) error {
 	b.WriteString("</body></html>\n")
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+func (d Document) html(b *bytes.Buffer) {
+	htmlLines(b, d.Head)
+	d.Table.html(b)
+	htmlLines(b, d.Foot)
+	for _, part := range d.More {
+		part.html(b)
+	}
 }
 
 func htmlLines(b *bytes.Buffer, lines []Line) {
