@@ -41,7 +41,7 @@ const (
 
 // open connects a filling of e at the given limit. Whole says that the limiter takes all events in one request.
 func (m *mem) open(e target.Entry, l limiter.Limit, whole bool) (*filling, error) {
-	rdb, err := m.srv.conn.Open(2)
+	rdb, err := m.srv.conn.Open(16)
 	if err != nil {
 		return nil, err
 	}
