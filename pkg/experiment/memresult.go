@@ -227,7 +227,7 @@ func (r *MemResult) apart() string {
 
 // tiny tells whether the two measures differ by no more than the buffers of a connection.
 func (row MemRow) tiny() bool {
-	const buffers = 32 << 10
+	const buffers = 16 << 10
 	return math.Abs(row.BytesPerKey+row.TableBytesPerKey-*row.BytesPerKeyDelta)*float64(row.Keys) < buffers
 }
 
