@@ -30,6 +30,8 @@ var rows = []row{
 	{"pkg/fleet", "pkg/limiter pkg/history pkg/load pkg/target"},
 	{"pkg/redisd", ""},
 	{"pkg/redisd/redisdtest", "pkg/redisd"},
+	{"pkg/wire", ""},
+	{"pkg/explore", "pkg/limiter pkg/model pkg/redisd pkg/target pkg/wire"},
 	{"pkg/report", ""},
 	{"internal/check", ""},
 	{"pkg/experiment", anythingBelow},

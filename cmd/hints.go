@@ -28,6 +28,8 @@ func explain(err error, typed string) string {
 	case errors.Is(err, redisd.ErrNotFound):
 		what = redisd.ErrNotFound.Error()
 		hint = "install one: apt install redis-server    or point elsewhere: " + typed + " -u redis://HOST:PORT"
+	case errors.Is(err, redisd.ErrNoClock):
+		what, hint = bare(err), "a clock that can be set wants Linux and a C compiler: apt install gcc libc6-dev"
 	case errors.Is(err, redisd.ErrNoFolder):
 		what, hint = bare(err), "name a folder that can be written: TMPDIR=DIR "+typed
 	case errors.As(err, &refused):

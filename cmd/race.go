@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rlctl/rlctl/pkg/experiment"
 	"github.com/rlctl/rlctl/pkg/limiter"
@@ -18,7 +19,7 @@ import (
 
 func newRace(e *env, conn *connFlags) *cobra.Command {
 	p := experiment.Race{Cost: 1}
-	limit, seed := limitFlags{}, hex(0)
+	limit, seed, explain := limitFlags{}, hex(0), false
 	c := &cobra.Command{
 		Use:   "race [LIMITER...]",
 		Short: "Let processes race for one key and see who lets too many in",
@@ -26,10 +27,13 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 			"catalogue, unless some are named. It replays what an atomic limiter answered against its rule, and compares what\n" +
 			"a racy one admitted with what the rule has room for.\n" +
 			"It exits with 0 if all came out as it must: atomic limiters held, racy ones were caught; with 1 if one broke that\n" +
-			"must not; with 3 if the run does not tell.",
+			"must not; with 3 if the run does not tell.\n" +
+			"With --explain it shows why instead: of each limiter every order of two clients' commands when one slot is left,\n" +
+			"run on a private server whose clock stands still, and the smallest order that lets both in, step by step.",
 		Example: "  rlctl race --procs 20 --limit 100\n" +
 			"  rlctl race naive-counter fixed-window --procs 50 --rounds 5\n" +
-			"  rlctl race gcra --limit 1000/1s --burst 100 --format json",
+			"  rlctl race gcra --limit 1000/1s --burst 100 --format json\n" +
+			"  rlctl race naive-counter --explain",
 		Annotations:       online(),
 		ValidArgsFunction: cobra.FixedCompletions(target.Names(e.catalogue), cobra.ShellCompDirectiveNoFileComp),
 	}
@@ -43,12 +47,20 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 	flags.IntVar(&p.Rounds, "rounds", 1, "rounds, each on a fresh key")
 	flags.Var(&seed, "seed", "gives the request ids again, not the interleaving (default: random)")
 	flags.BoolVar(&p.GoroutinesOnly, "goroutines-only", false, "all callers in one process")
+	flags.BoolVar(&explain, "explain", false, "show the smallest order of commands that goes over, step by step")
 	flags.BoolVar(&p.Yes, "yes", false, "do not ask before an experiment on a named server")
 	out := newResultFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		p.Limiters, p.Seed, p.Prefix = args, uint64(seed), conn.prefix
 		if p.Limit, err = limit.read(flags); err != nil {
 			return err
+		}
+		if explain {
+			if err := excludes(flags, "explain", raceOnly...); err != nil {
+				return err
+			}
+			plan := experiment.Explain{Limiters: args, Limit: p.Limit, Prefix: p.Prefix}
+			return runExplain(c.Context(), e, plan, format)
 		}
 		var given bool
 		if p.Conn, given, err = conn.named(c.Context(), e, flags); err != nil {
@@ -85,6 +97,38 @@ func runRace(ctx context.Context, e *env, p experiment.Race, out *resultFlags) e
 	}
 	if err != nil {
 		return atServer(serverOf(p), err)
+	}
+	return verdictError(result.Verdict)
+}
+
+// raceOnly are the flags that mean nothing to an explanation: it has two clients, and a server of its own.
+var raceOnly = []string{
+	"cost", "procs", "clients", "attempts", "rounds", "seed", "goroutines-only", "yes", "url", "host", "port", "socket", "user",
+	"pass", "pass-file", "db", "tls", "cacert", "cert", "key", "sni", "insecure", "cluster", "sentinel-master", "timeout",
+}
+
+// excludes returns an error if one of the other flags was given beside the first.
+func excludes(flags *pflag.FlagSet, first string, others ...string) error {
+	for _, name := range others {
+		if flags.Changed(name) {
+			return usagef("--%s: excluded by --%s", name, first)
+		}
+	}
+	return nil
+}
+
+func runExplain(ctx context.Context, e *env, p experiment.Explain, format *choice) error {
+	if err := p.Validate(e.catalogue); err != nil {
+		return usage(err)
+	}
+	progress := e.progress()
+	result, err := p.Run(ctx, e.experiment(progress))
+	progress.Clear()
+	if result != nil && (err == nil || len(result.Results) > 0 || is[Signal](err)) {
+		err = errors.Join(err, e.show(format, result.Document()))
+	}
+	if err != nil {
+		return atServer(privateServer, err)
 	}
 	return verdictError(result.Verdict)
 }

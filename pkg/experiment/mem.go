@@ -80,7 +80,7 @@ const nothingKept = "none"
 
 // rows are the limiters to measure.
 func (p Mem) rows(catalogue []target.Entry) ([]target.Entry, error) {
-	rows, err := chosen(catalogue, p.Limiters)
+	rows, err := named(catalogue, p.Limiters)
 	if err != nil {
 		return nil, err
 	}

@@ -108,8 +108,8 @@ func same(rows []MemRow) bool {
 
 func (r *MemResult) foot() []report.Line {
 	lines := []report.Line{
-		report.Text("bytes a client that has taken its whole limit: USAGE by MEMORY USAGE, TABLES what that leaves out, USED by which"),
-		report.Text("used_memory grew, APART how far USAGE + TABLES is from that, ENTRY an event more; CLIENTS at USAGE + TABLES"),
+		report.Text("bytes of a client at its limit: USAGE is MEMORY USAGE, TABLES what that leaves"),
+		report.Text("out, USED by how much used_memory grew, ENTRY one event more; 1 M is projected"),
 	}
 	for _, why := range r.Unmeasured {
 		lines = append(lines, report.Line{{Text: "not measured: " + why, Tone: report.Warn}})

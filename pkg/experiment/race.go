@@ -44,7 +44,7 @@ const (
 
 // Validate returns an error that begins with the flag at fault, if one is.
 func (p Race) Validate(catalogue []target.Entry) error {
-	rows, err := chosen(catalogue, p.Limiters)
+	rows, err := named(catalogue, p.Limiters)
 	if err != nil {
 		return err
 	}
@@ -94,8 +94,8 @@ func unconfirmed(e target.Entry, allRight bool) error {
 	return fmt.Errorf("--yes: %s can leave a key without a TTL on your server: confirm with --yes, or name other limiters", e.Name)
 }
 
-// chosen are the limiters of an experiment, in the order of the catalogue if none was named.
-func chosen(catalogue []target.Entry, names []string) ([]target.Entry, error) {
+// named are the limiters of those names, or the whole catalogue, in its order, if there are none.
+func named(catalogue []target.Entry, names []string) ([]target.Entry, error) {
 	if len(names) == 0 {
 		return catalogue, nil
 	}
@@ -129,7 +129,7 @@ func (p Race) Run(ctx context.Context, env Env) (*RaceResult, error) {
 	if err := p.Validate(env.Catalogue); err != nil {
 		return nil, err
 	}
-	rows, err := chosen(env.Catalogue, p.Limiters)
+	rows, err := named(env.Catalogue, p.Limiters)
 	if err != nil {
 		return nil, err
 	}

@@ -195,11 +195,17 @@ func (r *RaceResult) foot() []report.Line {
 	case r.Limit > 0:
 		demand = fmt.Sprintf("%s times the limit", report.Int(r.demand()))
 	}
-	return append(lines,
+	lines = append(lines,
 		report.Text("demand %s, %s; %s, %s unknown, %s; %.1f s", demand, report.Count(callers, "caller", "callers"),
 			report.Count(sum.Errors, "error", "errors"), report.Int(sum.Unknown),
 			report.Count(sum.Retries, "retry", "retries"), float64(r.ElapsedUS)/1e6),
 		report.Text("seed %s: it gives the request ids again, not the interleaving", r.Seed))
+	for _, row := range r.Results {
+		if row.Verdict == replay.Broken && row.BrokenBy == target.Race {
+			return append(lines, report.Text("next: rlctl race %s --explain", row.Limiter))
+		}
+	}
+	return lines
 }
 
 // demand is how many times the limit was asked for in the round that asked for the least.

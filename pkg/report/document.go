@@ -35,11 +35,12 @@ func Text(format string, args ...any) Line { return Line{Plain(fmt.Sprintf(forma
 
 // Document is one result in all its forms.
 type Document struct {
-	Data    any    // JSON: a struct whose first field is its schema
-	Records []any  // CSV: flat structs of one type
-	Head    []Line // for a person: the answer first,
-	Table   Table  // the evidence under it,
-	Foot    []Line // and what to type next
+	Data    any        // JSON: a struct whose first field is its schema
+	Records []any      // CSV: flat structs of one type
+	Head    []Line     // for a person: the answer first,
+	Table   Table      // the evidence under it,
+	Foot    []Line     // and what to type next
+	More    []Document // further parts for a person, who sees their head, table and foot
 }
 
 // Write shows the document. The style matters to a table only.
@@ -66,7 +67,7 @@ func (d Document) writeCSV(w io.Writer) error {
 	return nil
 }
 
-// writeText puts an empty line between the head and the table.
+// writeText puts an empty line between the head and the table, and before each further part.
 func (d Document) writeText(w io.Writer, s Style) error {
 	body, err := d.Table.text(s)
 	if err != nil {
@@ -76,8 +77,18 @@ func (d Document) writeText(w io.Writer, s Style) error {
 	if head != "" && body != "" {
 		head += "\n"
 	}
-	_, err = io.WriteString(w, head+body+s.lines(d.Foot))
-	return err
+	if _, err = io.WriteString(w, head+body+s.lines(d.Foot)); err != nil {
+		return err
+	}
+	for _, part := range d.More {
+		if _, err := io.WriteString(w, "\n"); err != nil {
+			return err
+		}
+		if err := part.writeText(w, s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeMarkdown makes each line a paragraph.
@@ -96,6 +107,16 @@ func (d Document) writeMarkdown(w io.Writer) error {
 	for _, l := range d.Foot {
 		parts = append(parts, Style{}.Line(l))
 	}
-	_, err = io.WriteString(w, strings.Join(parts, "\n"))
-	return err
+	if _, err = io.WriteString(w, strings.Join(parts, "\n")); err != nil {
+		return err
+	}
+	for _, part := range d.More {
+		if _, err := io.WriteString(w, "\n"); err != nil {
+			return err
+		}
+		if err := part.writeMarkdown(w); err != nil {
+			return err
+		}
+	}
+	return nil
 }

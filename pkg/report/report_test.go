@@ -242,3 +242,22 @@ func TestNoProgressWithoutATerminal(*testing.T) {
 	p.Update(1, 2, "x")
 	p.Clear()
 }
+
+func TestFurtherPartsFollowTheFirst(t *testing.T) {
+	part := func(name string) Document {
+		table := Table{Columns: []Column{{Title: "N"}}}
+		table.Add(Plain(name))
+		return Document{Head: []Line{Text("head %s", name)}, Table: table, Foot: []Line{Text("foot %s", name)}}
+	}
+	d := part("1")
+	d.More = []Document{part("2")}
+	for format, want := range map[Format]string{
+		TableFormat:    "head 1\n\nN\n1\nfoot 1\n\nhead 2\n\nN\n2\nfoot 2\n",
+		MarkdownFormat: "head 1\n\n| N |\n|:--|\n| 1 |\n\nfoot 1\n\nhead 2\n\n| N |\n|:--|\n| 2 |\n\nfoot 2\n",
+	} {
+		var b strings.Builder
+		if err := d.Write(&b, format, Style{}); err != nil || b.String() != want {
+			t.Errorf("%s: %v\n%q\n%q", format, err, b.String(), want)
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package explore_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlctl/rlctl/pkg/explore"
+	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/redisd"
+	"github.com/rlctl/rlctl/pkg/redisd/redisdtest"
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+var perMinute = limiter.Limit{Events: 5, Window: time.Minute}
+
+func plan(t *testing.T, name string, clients int) explore.Plan {
+	t.Helper()
+	e, err := target.Find(target.Catalogue(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return explore.Plan{Entry: e, Limit: perMinute, Clients: clients, Prefix: "ratelimit"}
+}
+
+// shape is a limiter as the order of its commands alone makes it: the command that reads the count, and how many there
+// are when that lets it in and when it does not.
+type shape struct{ reads, allowed, denied int }
+
+// count is how many orders clients of that shape have with one slot left, and how many of them admit more: worked out
+// by counting, without a Redis.
+func (s shape) count(done []int, admitted []bool, used int) (orders, over int64) {
+	ended := true
+	for c := range done {
+		total := s.denied
+		if admitted[c] || done[c] < s.reads {
+			total = s.allowed
+		}
+		if done[c] == total {
+			continue
+		}
+		ended = false
+		was, let, now := done[c], admitted[c], used
+		if done[c]++; done[c] == s.reads {
+			admitted[c] = used == 0
+		}
+		if admitted[c] && done[c] == s.allowed {
+			now++
+		}
+		o, v := s.count(done, admitted, now)
+		orders, over = orders+o, over+v
+		done[c], admitted[c] = was, let
+	}
+	switch {
+	case !ended:
+		return orders, over
+	case used > 1:
+		return 1, 1
+	}
+	return 1, 0
+}
+
+func TestOrders(t *testing.T) {
+	srv := redisdtest.Start(t, redisd.Options{Clock: true})
+	for _, c := range []struct {
+		limiter  string
+		clients  int
+		shape    shape
+		schedule string
+	}{
+		{"naive-counter", 2, shape{1, 2, 1}, "ABAB"},
+		{"naive-counter", 3, shape{1, 2, 1}, "ABABC"},
+		{"naive-log", 2, shape{2, 3, 5}, "AABBAB"},
+		{"naive-pipeline", 2, shape{1, 4, 3}, "AAABBBAB"},
+		{"charging-log", 2, shape{1, 1, 1}, "AB"},
+		{"naive-expire", 3, shape{1, 1, 1}, "ABC"},
+		{"gcra", 3, shape{1, 1, 1}, "ABC"},
+		{"sliding-log", 2, shape{1, 1, 1}, "AB"},
+	} {
+		orders, over := c.shape.count(make([]int, c.clients), make([]bool, c.clients), 0)
+		compare(t, srv, plan(t, c.limiter, c.clients), orders, over, c.schedule)
+	}
+	// Of these the count is what was seen: two reads that are not one decision, and rounds that start again.
+	compare(t, srv, plan(t, "naive-bucket", 2), 66, 60, "AABAABBB")
+	compare(t, srv, plan(t, "watch-bucket", 2), 20, 0, "AABBABBB")
+	compare(t, srv, plan(t, "local-bucket", 2), 2, 2, "AB")
+}
+
+// compare explores twice.
+func compare(t *testing.T, srv explore.Server, p explore.Plan, orders, over int64, schedule string) {
+	t.Helper()
+	var before []string
+	for range 2 {
+		r, err := explore.Run(t.Context(), srv, p, nil)
+		if err != nil {
+			t.Errorf("%s: %v", p.Entry.Name, err)
+			return
+		}
+		if r.Orders != orders || r.Violating != over || r.Shown.ID != schedule {
+			t.Errorf("%s, %d clients: %d orders, %d over, shown %s; want %d, %d, %s", p.Entry.Name, p.Clients, r.Orders,
+				r.Violating, r.Shown.ID, orders, over, schedule)
+		}
+		if before != nil && !slices.Equal(before, words(r)) {
+			t.Errorf("%s: the same search again shows %v instead of %v", p.Entry.Name, words(r), before)
+		}
+		before = words(r)
+	}
+}
+
+// words are the commands of the schedule that is shown, without the time, which moves on from run to run.
+func words(r explore.Result) (names []string) {
+	for _, s := range r.Shown.Steps {
+		for _, args := range s.Args {
+			names = append(names, args[0])
+		}
+	}
+	return names
+}
+
+// TestWhatIsShown is the textbook's table, from real replies.
+func TestWhatIsShown(t *testing.T) {
+	srv := redisdtest.Start(t, redisd.Options{Clock: true})
+	r, err := explore.Run(t.Context(), srv, plan(t, "naive-counter", 2), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var replies, state []string
+	for _, s := range r.Shown.Steps {
+		replies, state = append(replies, s.Reply.String()), append(state, s.After[0].Value)
+	}
+	if got := strings.Join(replies, " "); got != "4 4 [5 1] [6 1]" {
+		t.Errorf("replies %s", got)
+	}
+	if got := strings.Join(state, " "); got != "4 4 5 6" || r.Shown.Before[0].Value != "4" {
+		t.Errorf("state %v, then %s", r.Shown.Before, got)
+	}
+	if g, ok := r.Shown.Gap(); !ok || g != (explore.Gap{Client: 1, Read: 1, Changed: 2, Used: 3}) {
+		t.Errorf("gap %+v", g)
+	}
+	if v := r.Shown.Violation; v == nil || v.Kind != explore.Over || v.Call != 1 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// A bad limiter is one that wraps gcra and spoils one thing.
+func bad(t *testing.T, spoil func(rdb redis.UniversalClient, l limiter.Limiter) limiter.Limiter) explore.Plan {
+	t.Helper()
+	p := plan(t, "gcra", 2)
+	honest := p.Entry.New
+	p.Entry.New = func(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Option) (limiter.Limiter, error) {
+		inner, err := honest(rdb, l, opts...)
+		if err != nil {
+			return nil, err
+		}
+		return spoil(rdb, inner), nil
+	}
+	return p
+}
+
+// TestEveryKindOfViolationIsSeen spoils a sound limiter in each way.
+func TestEveryKindOfViolationIsSeen(t *testing.T) {
+	srv := redisdtest.Start(t, redisd.Options{Clock: true})
+	last := func(d limiter.Decision) bool { return d.Allowed && d.Remaining == 0 }
+	for kind, spoil := range map[explore.Kind]func(redis.UniversalClient, limiter.Limiter) limiter.Limiter{
+		explore.Over: func(_ redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+			return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+				d, err := l.Check(ctx, key, cost)
+				d.Allowed = true
+				return d, err
+			})
+		},
+		explore.Under: func(_ redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+			return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+				d, err := l.Check(ctx, key, cost)
+				d.Allowed = d.Allowed && !last(d)
+				return d, err
+			})
+		},
+		explore.Differs: func(_ redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+			return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+				d, err := l.Check(ctx, key, cost)
+				d.ResetAfter++
+				return d, err
+			})
+		},
+		explore.Immortal: func(rdb redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+			return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+				d, err := l.Check(ctx, key, cost)
+				if last(d) {
+					err = errors.Join(err, rdb.Persist(ctx, "ratelimit:{"+key+"}:gcra").Err())
+				}
+				return d, err
+			})
+		},
+	} {
+		r, err := explore.Run(t.Context(), srv, bad(t, spoil), nil)
+		if err != nil || r.Violating == 0 || r.Shown.Violation == nil || r.Shown.Violation.Kind != kind {
+			t.Errorf("%s: %v, %+v, %+v", kind, err, r, r.Shown.Violation)
+		}
+	}
+}
+
+// TestAClientThatLooksElsewhereIsNotJudged: what differs from run to run is no finding.
+func TestAClientThatLooksElsewhereIsNotJudged(t *testing.T) {
+	srv := redisdtest.Start(t, redisd.Options{Clock: true})
+	calls := 0
+	p := bad(t, func(_ redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+		return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+			d, err := l.Check(ctx, key, cost)
+			if calls++; calls == 9 { // in the first of the runs, and in no other
+				d.Allowed = !d.Allowed
+			}
+			return d, err
+		})
+	})
+	if _, err := explore.Run(t.Context(), srv, p, nil); !errors.Is(err, explore.ErrNotDeterministic) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestErrorsOfTheLimiterAreNotVerdicts(t *testing.T) {
+	srv := redisdtest.Start(t, redisd.Options{Clock: true})
+	broken := errors.New("no answer")
+	calls := 0
+	p := bad(t, func(_ redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+		return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+			if calls++; calls > 8 {
+				return limiter.Decision{}, broken
+			}
+			return l.Check(ctx, key, cost)
+		})
+	})
+	if _, err := explore.Run(t.Context(), srv, p, nil); !errors.Is(err, broken) {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := explore.Run(ctx, srv, plan(t, "naive-log", 3), func(orders int64) {
+		if orders == 3 {
+			cancel()
+		}
+	}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
