@@ -41,17 +41,19 @@ const (
 
 // open connects a filling of e at the given limit. Whole says that the limiter takes all events in one request.
 func (m *mem) open(e target.Entry, l limiter.Limit, whole bool) (*filling, error) {
-	rdb, err := m.srv.conn.Open(2)
+	rdb, err := m.srv.conn.Open(16)
 	if err != nil {
 		return nil, err
 	}
-	f := &filling{name: e.Name, rdb: rdb, capacity: e.Rule.Capacity(l), names: newRecorder(m.Prefix + ":{" + m.client("")), whole: whole}
-	rdb.AddHook(f.names)
-	if f.pipeline, err = rdb.AutoPipeline(); err != nil {
-		return nil, err
+	f := &filling{
+		name: e.Name, rdb: rdb, capacity: e.Rule.Capacity(l), names: newRecorder(m.Prefix + ":{" + m.client("")), whole: whole,
 	}
-	if f.limiter, err = e.New(f.pipeline, l, limiter.WithPrefix(m.Prefix)); err != nil {
-		return nil, err
+	rdb.AddHook(f.names)
+	if f.pipeline, err = rdb.AutoPipeline(); err == nil {
+		f.limiter, err = e.New(f.pipeline, l, limiter.WithPrefix(m.Prefix))
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.close())
 	}
 	switch {
 	case whole:
@@ -122,14 +124,19 @@ func (f *filling) batch() int {
 	return max(1, min(lookBatch, 10*heavy/int(f.capacity)))
 }
 
-// forget deletes every key that was touched, by its name.
+// forget deletes every key that was touched, by its name. What an interrupt left in the queue is sent before.
 func (f *filling) forget(ctx context.Context) error {
+	err := f.pipeline.Close()
 	for names := range slices.Chunk(f.names.sorted(), f.batch()) {
-		if err := f.pipeline.Del(ctx, names...).Err(); err != nil {
-			return uncounted(err)
-		}
+		_, failed := f.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, name := range names { // in a cluster they lie apart
+				p.Del(ctx, name)
+			}
+			return nil
+		})
+		err = errors.Join(err, uncounted(failed))
 	}
-	return nil
+	return err
 }
 
 // close ends the connection; ending it again does nothing.

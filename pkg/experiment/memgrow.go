@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/target"
@@ -60,29 +61,25 @@ func (g growth) grows() bool {
 // shape is what the growth shows.
 func (g growth) shape(e target.Entry) MemLimiter {
 	return MemLimiter{
-		Limiter: e.Name, Atomic: e.Atomic(), State: e.State, Bucket: bucket(e), Log: g.grows(), Encodings: g.changes(), grown: g.bytes,
+		Limiter: e.Name, Atomic: e.Atomic(), State: e.State, Bucket: bucket(e), Log: g.grows(), Encodings: g.firsts(),
+		MostBytes: slices.Max(g.bytes), grown: g.bytes,
 	}
 }
 
-// changes are the encodings, each with the number of events from which on it is used.
-func (g growth) changes() []MemEncoding {
-	changes := []MemEncoding{}
+// firsts are the encodings, each with the number of events at which it was first used.
+func (g growth) firsts() []MemEncoding {
+	firsts := []MemEncoding{}
 	for i, encoding := range g.encodings {
-		if i == 0 || encoding != g.encodings[i-1] {
-			changes = append(changes, MemEncoding{encoding, int64(i + 1)})
+		if !slices.ContainsFunc(firsts, func(f MemEncoding) bool { return f.Encoding == encoding }) {
+			firsts = append(firsts, MemEncoding{encoding, int64(i + 1)})
 		}
 	}
-	return changes
+	return firsts
 }
 
-// passes is the first number of events at which g takes more than the other, 0 if it never did.
-func passes(log, other []int64) int64 {
-	for i := range log {
-		if log[i] > other[min(i, len(other)-1)] {
-			return int64(i + 1)
-		}
-	}
-	return 0
+// passes is the number of events from which on a log takes more than so many bytes, 0 if it never did.
+func passes(log []int64, bytes int64) int64 {
+	return int64(slices.IndexFunc(log, func(b int64) bool { return b > bytes }) + 1)
 }
 
 // bucket tells by the rule whether the limiter has a capacity apart from its rate.

@@ -45,10 +45,10 @@ func (r *MemResult) answer() report.Line {
 	return line
 }
 
-// worst is how far the two measures lie apart at most, if both were taken.
+// worst is how far the two measures lie apart at most, if both were taken of enough keys to tell.
 func (r *MemResult) worst() (worst float64, measured bool) {
 	for _, row := range r.Results {
-		if row.Apart != nil {
+		if row.Apart != nil && (*row.Apart <= agreement || !row.tiny()) {
 			worst, measured = max(worst, *row.Apart), true
 		}
 	}
@@ -96,24 +96,26 @@ func (r *MemResult) groups() (groups [][]MemRow) {
 	return groups
 }
 
-// same tells whether rows take the same but for what two measures may differ by.
+// same tells whether rows take the same, but for what two measures may differ by.
 func same(rows []MemRow) bool {
-	least, most := rows[0].bytes(), rows[0].bytes()
+	sum := func(row MemRow) float64 { return row.BytesPerKey + row.TableBytesPerKey }
+	least, most := sum(rows[0]), sum(rows[0])
 	for _, row := range rows {
-		least, most = min(least, row.bytes()), max(most, row.bytes())
+		least, most = min(least, sum(row)), max(most, sum(row))
 	}
 	return most-least <= agreement*least
 }
 
 func (r *MemResult) foot() []report.Line {
 	lines := []report.Line{
-		report.Text("bytes a client that has taken its whole limit: USAGE by MEMORY USAGE, TABLES what that leaves out, USED by which"),
-		report.Text("used_memory grew, APART how far USAGE + TABLES is from that, ENTRY an event more; CLIENTS at USAGE + TABLES"),
+		report.Text("bytes of a client at its limit: USAGE is MEMORY USAGE, TABLES what that leaves"),
+		report.Text("out, USED by how much used_memory grew, ENTRY one event more; 1 M is projected"),
 	}
 	for _, why := range r.Unmeasured {
 		lines = append(lines, report.Line{{Text: "not measured: " + why, Tone: report.Warn}})
 	}
 	lines = append(lines, r.encodings()...)
+	lines = append(lines, r.extremes()...)
 	lines = append(lines, r.choices()...)
 	for _, m := range r.Million {
 		lines = append(lines, report.Text("a real %s of %s take %s, projected were %s: %.1f %% apart", report.Count(m.Keys, "client", "clients"),
@@ -135,7 +137,7 @@ func (r *MemResult) encodings() (lines []report.Line) {
 	var order []string
 	names := map[string][]string{}
 	for _, l := range r.Limiters {
-		if len(l.Encodings) < 2 {
+		if !l.Log || len(l.Encodings) < 2 {
 			continue
 		}
 		words := []string{l.Encodings[0].Encoding}
@@ -154,28 +156,41 @@ func (r *MemResult) encodings() (lines []report.Line) {
 	return lines
 }
 
+// extremes names what is no log and yet takes more on the way than when the whole limit is taken.
+func (r *MemResult) extremes() (lines []report.Line) {
+	for _, l := range r.Limiters {
+		last := r.last(l.Limiter)
+		if l.Log || last == nil || float64(l.MostBytes) <= (1+agreement)*last.BytesPerKey {
+			continue
+		}
+		lines = append(lines, report.Text("%s: a USAGE of up to %s before the whole limit is taken", l.Limiter, report.Int(l.MostBytes)))
+	}
+	return lines
+}
+
 // choices says of each atomic log from where on a bucket takes less, and how much less at the largest limit.
 func (r *MemResult) choices() (lines []report.Line) {
 	for _, l := range r.Limiters {
 		if !l.Atomic || len(l.Passes) == 0 {
 			continue
 		}
-		words := []string{}
+		var words []string
 		for _, pass := range l.Passes {
-			words = append(words, fmt.Sprintf("%s from %s on%s", pass.Limiter, report.Count(pass.From, "event", "events"), r.times(l.Limiter, pass.Limiter)))
+			words = append(words, fmt.Sprintf("%s from %s on%s", pass.Limiter, report.Count(pass.From, "event", "events"),
+				r.share(pass.Limiter, l.Limiter)))
 		}
-		lines = append(lines, report.Text("a bucket takes less than %s: %s", l.Limiter, strings.Join(words, "; ")))
+		lines = append(lines, report.Text("for memory a bucket is the better choice than %s: %s", l.Limiter, strings.Join(words, ", ")))
 	}
 	return lines
 }
 
-// times says how many times as much as the bucket the log takes at the largest limit that both were measured at.
-func (r *MemResult) times(log, bucket string) string {
+// share says which part of a log's memory the bucket takes at the largest limit that both were measured at.
+func (r *MemResult) share(bucket, log string) string {
 	a, b := r.last(log), r.last(bucket)
-	if a == nil || b == nil || a.Limit != b.Limit || b.bytes() == 0 {
+	if a == nil || b == nil || a.Limit != b.Limit || b.bytes() <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(", at %s 1/%s", report.Int(a.Limit), report.Int(int64(a.bytes()/b.bytes()+0.5)))
+	return fmt.Sprintf(" (1/%s at %s)", report.Int(int64(a.bytes()/b.bytes()+0.5)), report.Int(a.Limit))
 }
 
 func figure(f *float64) report.Cell {

@@ -67,15 +67,16 @@ type MemLimiter struct {
 	Limiter   string        `json:"limiter"`
 	Atomic    bool          `json:"atomic"`
 	State     string        `json:"state"`
-	Bucket    bool          `json:"bucket"`    // its capacity is apart from its rate
-	Log       bool          `json:"log"`       // every event takes room
-	Encodings []MemEncoding `json:"encodings"` // of up to 1,024 events
-	Passes    []MemPass     `json:"passes"`    // of a log, the buckets that take less
+	Bucket    bool          `json:"bucket"`     // its capacity is apart from its rate
+	Log       bool          `json:"log"`        // every event takes room
+	Encodings []MemEncoding `json:"encodings"`  // of up to 1,024 events
+	MostBytes int64         `json:"most_bytes"` // MEMORY USAGE of a key at most, on the way
+	Passes    []MemPass     `json:"passes"`     // of a log, the buckets that take less
 
 	grown []int64
 }
 
-// MemEncoding is how Redis keeps a value from a number of events on.
+// MemEncoding is how Redis keeps a value, first at a number of events. What is no log may go back to another.
 type MemEncoding struct {
 	Encoding string `json:"encoding"`
 	From     int64  `json:"from_events"`
@@ -176,7 +177,7 @@ func (r *MemResult) compare() {
 			if !log.Log || !b.Bucket || !b.Atomic || b.Log {
 				continue
 			}
-			if n := passes(log.grown, b.grown); n > 0 {
+			if n := passes(log.grown, b.MostBytes); n > 0 {
 				log.Passes = append(log.Passes, MemPass{b.Limiter, n})
 			}
 		}
@@ -226,7 +227,7 @@ func (r *MemResult) apart() string {
 
 // tiny tells whether the two measures differ by no more than the buffers of a connection.
 func (row MemRow) tiny() bool {
-	const buffers = 32 << 10
+	const buffers = 16 << 10
 	return math.Abs(row.BytesPerKey+row.TableBytesPerKey-*row.BytesPerKeyDelta)*float64(row.Keys) < buffers
 }
 
