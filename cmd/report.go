@@ -42,7 +42,7 @@ func newReport(e *env) *cobra.Command {
 	flags.Var(&failOver, "fail-over", "how much worse a figure of NEW may be, such as 5%")
 	flags.StringSliceVar(&p.Figures, "figure", experiment.DefaultFigures(), "`NAMES` of the figures to compare, as in JSON")
 	flags.BoolVar(&readme, "readme", false, "fill the marked blocks of README.md and DESIGN.md")
-	out := newResultFlags(c)
+	out := newResultFlags(c, report.BenchfmtFormat)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if readme {
 			return e.fillPages("README.md", "DESIGN.md")

@@ -59,6 +59,9 @@ func TestTheGateOfReport(t *testing.T) {
 			t.Errorf("exit code %d, %v\n%s", again, validate(t, stdout), stdout)
 		}
 	}
+	if code, _, stderr := run([]string{"report", before, before, "--format", "benchfmt"}); code != 64 {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
 	if code, _, stderr := run([]string{"report", before, before, "--figure", "speed"}); code != 64 || !strings.HasPrefix(stderr, "rlctl: --figure: want any of ") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}

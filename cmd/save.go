@@ -45,6 +45,9 @@ func (f *resultFlags) check() error {
 // What cannot be kept was shown.
 func (e *env) deliver(f *resultFlags, documents ...report.Document) (err error) {
 	for _, d := range documents {
+		if f.format.format() == report.BenchfmtFormat && d.Benchfmt == nil {
+			return usagef("--format benchfmt: only a result of bench has it")
+		}
 		err = errors.Join(err, e.show(f.format, d))
 	}
 	for _, kept := range []struct {
