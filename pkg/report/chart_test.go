@@ -173,25 +173,28 @@ func TestAxesHaveRoundMarks(t *testing.T) {
 
 func TestBars(t *testing.T) {
 	b := Bars{"response", []Bar{{"50%", 21 * time.Microsecond}, {"99.9%", 2 * time.Millisecond}, {"max", 10 * time.Millisecond}, {"none", 0}}}
-	d := Document{Head: []Line{Text("head")}, Bars: []Bars{b}, Foot: []Line{Text("foot")}}
+	d := Document{Head: []Line{Text("head")}, Bars: []Bars{b, {"more", []Bar{{"1", 95 * time.Millisecond}}}}, Foot: []Line{Text("foot")}}
 	for style, want := range map[Style]string{
 		{}: "head\n\nresponse\n" +
 			"50%    ███▉ 21 µs\n" +
 			"99.9%  ███████████████████████████▋ 2 ms\n" +
 			"max    ████████████████████████████████████ 10 ms\n" +
-			"none    0 ns\n" +
+			"none    0 ns\n\nmore\n" +
+			"1      ███████████████████████████████████████████████▊ 95 ms\n" +
 			"       log scale, 10 µs to 100 ms\n\nfoot\n",
 		{Width: 40, ASCII: true}: "head\n\nresponse\n" +
 			"50%    ## 21 us\n" +
 			"99.9%  ############## 2 ms\n" +
 			"max    ################## 10 ms\n" +
-			"none    0 ns\n" +
+			"none    0 ns\n\nmore\n" +
+			"1      ######################## 95 ms\n" +
 			"       log scale, 10 us to 100 ms\n\nfoot\n",
 		{Width: 3}: "head\n\nresponse\n" +
 			"50%    ▋ 21 µs\n" +
 			"99.9%  ████▋ 2 ms\n" +
 			"max    ██████ 10 ms\n" +
-			"none    0 ns\n" +
+			"none    0 ns\n\nmore\n" +
+			"1      ████████ 95 ms\n" +
 			"       log scale, 10 µs to 100 ms\n\nfoot\n",
 	} {
 		var out bytes.Buffer
