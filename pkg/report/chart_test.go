@@ -117,6 +117,29 @@ func TestLinesAreToldApart(t *testing.T) {
 	}
 }
 
+// A series has the same colour in all pictures of a file, wherever it stands in their legends.
+func TestASeriesLooksTheSameInAllPictures(t *testing.T) {
+	a, b := lines(3), lines(3)
+	b.Series = b.Series[1:]
+	svg := drawn(t, a, b)
+	thumbnails := regexp.MustCompile(`stroke:(#[0-9A-F]{6});stroke-width:1.5" />\n[^<]*(?:<path[^>]*>\s*)*<text [^>]*>(series \d)`)
+	colors := map[string]map[string]bool{}
+	for _, m := range thumbnails.FindAllStringSubmatch(svg, -1) {
+		if colors[m[2]] == nil {
+			colors[m[2]] = map[string]bool{}
+		}
+		colors[m[2]][m[1]] = true
+	}
+	if len(colors) != 3 {
+		t.Fatalf("%v in\n%s", colors, svg)
+	}
+	for name, of := range colors {
+		if len(of) != 1 {
+			t.Errorf("%s is drawn in %v", name, of)
+		}
+	}
+}
+
 // Names of dots that lie on each other, in a corner even, do not.
 func TestNamesOfDotsDoNotOverlap(t *testing.T) {
 	for name, at := range map[string]Point{"low left": {0, 1}, "high right": {1000, 50}, "middle": {10, 20}} {
