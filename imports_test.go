@@ -25,7 +25,7 @@ var rows = []row{
 	{"pkg/load", "pkg/limiter"},
 	{"pkg/naive", "pkg/limiter scripts"}, // skewed-bucket is the true script on a false clock
 	{"pkg/history", "pkg/limiter pkg/model"},
-	{"pkg/target", "pkg/limiter pkg/model pkg/naive"},
+	{"pkg/target", "scripts pkg/limiter pkg/model pkg/naive"},
 	{"pkg/replay", "pkg/limiter pkg/model pkg/history"},
 	{"pkg/fleet", "pkg/limiter pkg/history pkg/load pkg/target"},
 	{"pkg/redisd", ""},

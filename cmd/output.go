@@ -55,9 +55,12 @@ func (c *choice) register(cmd *cobra.Command, flags *pflag.FlagSet, name, usage 
 	completeWords(cmd, name, c.of)
 }
 
-// formatFlag adds --format to a command.
-func formatFlag(c *cobra.Command) *choice {
+// formatFlag adds --format to a command, with what it has beyond the usual forms.
+func formatFlag(c *cobra.Command, further ...report.Format) *choice {
 	f := &choice{value: string(report.TableFormat), of: report.Formats()}
+	for _, format := range further {
+		f.of = append(f.of, string(format))
+	}
 	f.register(c, c.Flags(), "format", "how to show the result")
 	return f
 }
@@ -76,7 +79,17 @@ func (e *env) decideStyles() { e.out, e.err = e.style(e.stdout.w), e.style(e.std
 
 func (e *env) style(stream any) report.Style {
 	width := columns(stream)
-	return report.Style{Color: report.Color(e.color.value, e.getenv, width > 0), Width: width}
+	return report.Style{Color: report.Color(e.color.value, e.getenv, width > 0), Width: width, ASCII: asciiOnly(e.getenv)}
+}
+
+// asciiOnly tells whether the locale is one without Unicode. Where none is set, as in most containers, it has it.
+func asciiOnly(getenv func(string) string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if locale := strings.ToUpper(getenv(name)); locale != "" {
+			return !strings.Contains(locale, "UTF-8") && !strings.Contains(locale, "UTF8")
+		}
+	}
+	return false
 }
 
 // columns is the width of a terminal, 0 if the stream is none.

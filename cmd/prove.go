@@ -37,7 +37,7 @@ func newProve(e *env, conn *connFlags) *cobra.Command {
 	limit.register(c, 10)
 	flags.BoolVar(&p.Explain, "explain", false, "show one order of each limiter step by step")
 	flags.StringVar(&p.Schedule, "schedule", "", "run the one schedule with this id again")
-	format := formatFlag(c)
+	out := newResultFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if err := excludes(flags, "explore", connection...); err != nil {
 			return err
@@ -57,20 +57,23 @@ func newProve(e *env, conn *connFlags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return runProve(c.Context(), e, p, format)
+		return runProve(c.Context(), e, p, out)
 	}
 	return c
 }
 
-func runProve(ctx context.Context, e *env, p experiment.Prove, format *choice) error {
+func runProve(ctx context.Context, e *env, p experiment.Prove, out *resultFlags) error {
 	if err := p.Validate(e.catalogue); err != nil {
 		return usage(err)
+	}
+	if err := out.check(); err != nil {
+		return err
 	}
 	progress := e.progress()
 	result, err := p.Run(ctx, e.experiment(progress))
 	progress.Clear()
 	if result != nil && (err == nil || len(result.Results) > 0 || is[Signal](err)) {
-		err = errors.Join(err, e.show(format, result.Document()))
+		err = errors.Join(err, e.deliver(out, result.Document()))
 	}
 	if err != nil {
 		return atServer(privateServer, err)

@@ -49,7 +49,7 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 	flags.BoolVar(&p.GoroutinesOnly, "goroutines-only", false, "all callers in one process")
 	flags.BoolVar(&explain, "explain", false, "show the smallest order of commands that goes over, step by step")
 	flags.BoolVar(&p.Yes, "yes", false, "do not ask before an experiment on a named server")
-	format := formatFlag(c)
+	out := newResultFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		p.Limiters, p.Seed, p.Prefix = args, uint64(seed), conn.prefix
 		if p.Limit, err = limit.read(flags); err != nil {
@@ -59,7 +59,7 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 			if err := excludes(flags, "explain", raceOnly...); err != nil {
 				return err
 			}
-			return runProve(c.Context(), e, experiment.Explanation(args, p.Limit, p.Prefix), format)
+			return runProve(c.Context(), e, experiment.Explanation(args, p.Limit, p.Prefix), out)
 		}
 		var given bool
 		if p.Conn, given, err = conn.named(c.Context(), e, flags); err != nil {
@@ -69,14 +69,17 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 		if flags.Changed("attempts") && p.Attempts == 0 {
 			return usagef("--attempts: want 1 or more")
 		}
-		return runRace(c.Context(), e, p, format)
+		return runRace(c.Context(), e, p, out)
 	}
 	return c
 }
 
-func runRace(ctx context.Context, e *env, p experiment.Race, format *choice) error {
+func runRace(ctx context.Context, e *env, p experiment.Race, out *resultFlags) error {
 	if err := p.Validate(e.catalogue); err != nil {
 		return usage(err)
+	}
+	if err := out.check(); err != nil {
+		return err
 	}
 	if !p.Private && !p.Conn.Loopback() {
 		err := e.confirm(ctx, p.Yes,
@@ -89,10 +92,10 @@ func runRace(ctx context.Context, e *env, p experiment.Race, format *choice) err
 	result, err := p.Run(ctx, e.experiment(progress))
 	progress.Clear()
 	if result != nil && (err == nil || len(result.Results) > 0 || result.Partial && is[Signal](err)) {
-		err = errors.Join(err, e.show(format, result.Document()))
+		err = errors.Join(err, e.deliver(out, result.Document()))
 	}
 	if err != nil {
-		return atServer(serverOf(p), err)
+		return atServer(serverOf(p.Private, p.Conn), err)
 	}
 	return verdictError(result.Verdict)
 }
@@ -111,17 +114,17 @@ func excludes(flags *pflag.FlagSet, first string, others ...string) error {
 }
 
 // serverOf says which server an experiment talks to.
-func serverOf(p experiment.Race) string {
-	if p.Private {
+func serverOf(private bool, conn target.Conn) string {
+	if private {
 		return privateServer
 	}
-	return p.Conn.String()
+	return conn.String()
 }
 
 // experiment is what experiments find around them.
 func (e *env) experiment(progress *report.Progress) experiment.Env {
 	return experiment.Env{
-		Catalogue: e.catalogue, Self: self, Progress: progress.Update,
+		Catalogue: e.catalogue, Provenance: e.provenance(), Self: self, Progress: progress.Update,
 		Note: func(text string) { progress.Clear(); e.note("%s", text) },
 	}
 }

@@ -29,6 +29,7 @@ type env struct {
 	color     choice       // --color
 	out       report.Style // of stdout
 	err       report.Style // of stderr
+	typed     string       // the command line, without secrets
 }
 
 // Main runs one command line, without the program's name, and returns its exit code. A context that WithSignals
@@ -79,7 +80,7 @@ func newRoot(e *env) *cobra.Command {
 		SilenceUsage:     true,
 		Args:             subcommand,
 		RunE:             func(c *cobra.Command, _ []string) error { return c.Help() },
-		PersistentPreRun: func(*cobra.Command, []string) { e.decideStyles() },
+		PersistentPreRun: func(c *cobra.Command, args []string) { e.decideStyles(); e.typed = commandLine(c, args) },
 	}
 	root.SetVersionTemplate("rlctl {{.Version}}\n")
 	root.SetIn(e.stdin)
@@ -96,8 +97,11 @@ func newRoot(e *env) *cobra.Command {
 	root.AddCommand(
 		newRace(e, conn),
 		newProve(e, conn),
+		newBench(e, conn),
+		newMem(e, conn),
 		newCheck(e, conn),
 		newScript(e, conn),
+		newReport(e),
 		newList(e),
 		newVersion(e),
 		newMan(),

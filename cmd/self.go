@@ -3,11 +3,13 @@ package cmd
 import (
 	"os"
 	"os/exec"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rlctl/rlctl/pkg/fleet"
 	"github.com/rlctl/rlctl/pkg/redisd"
+	"github.com/rlctl/rlctl/pkg/target"
 )
 
 // self runs this program again with other arguments. The name it was called by is kept, since a test binary tells by
@@ -34,6 +36,8 @@ func newKeeper(e *env) *cobra.Command {
 func newWorker(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use: fleet.WorkerCommand, Hidden: true, Args: arguments(),
-		RunE: func(*cobra.Command, []string) error { return fleet.Work(e.catalogue, e.stdin, e.stdout) },
+		RunE: func(*cobra.Command, []string) error {
+			return fleet.Work(slices.Concat(e.catalogue, target.Floors()), e.stdin, e.stdout)
+		},
 	}
 }

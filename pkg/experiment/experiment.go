@@ -10,8 +10,9 @@ import (
 
 // Env is what an experiment finds around it.
 type Env struct {
-	Catalogue []target.Entry
-	Self      func(args ...string) *exec.Cmd // this binary, started again
-	Note      func(text string)              // one line for the person who watches
-	Progress  func(done, total int64, what string)
+	Catalogue  []target.Entry
+	Provenance Provenance                     // what the program says of itself; each experiment adds the machine and the server
+	Self       func(args ...string) *exec.Cmd // this binary, started again
+	Note       func(text string)              // one line for the person who watches
+	Progress   func(done, total int64, what string)
 }

@@ -116,7 +116,7 @@ func (p Prove) Run(ctx context.Context, env Env) (*ProveResult, error) {
 	env.Note(fmt.Sprintf("started a private redis-server %s (%s) whose clock stands still; it goes when this ends",
 		srv.Version(), srv.Socket()))
 	start := time.Now()
-	r := p.result(srv.Version())
+	r := p.result(env, srv.Version())
 	for i, plan := range plans {
 		var row ProveRow
 		row, err = plan.explore(ctx, srv, func(runs int64) {

@@ -14,13 +14,13 @@ import (
 // Document shows what was covered and what came out, a row a limiter and start; or, to explain, of each one order of
 // commands as a table with a column a client.
 func (r *ProveResult) Document() report.Document {
-	d := report.Document{Data: r}
-	if r.explain {
+	var d report.Document
+	if r.Explain {
 		d = r.explanations()
-		d.Data = r
 	} else {
 		d.Head, d.Table, d.Foot = []report.Line{r.answer(), r.covered()}, r.table(), r.foot()
 	}
+	d.Data, d.Made = r, r.Env.line()
 	for _, row := range r.Results {
 		d.Records = append(d.Records, row.record())
 	}

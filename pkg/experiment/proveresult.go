@@ -8,22 +8,25 @@ import (
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
+// ProveSchema names the form of a ProveResult.
+const ProveSchema = "rlctl.prove/v1"
+
 // ProveResult is what an exploration came to.
 type ProveResult struct {
-	Schema    string         `json:"schema"`
+	Schema    string         `json:"schema"` // rlctl.prove/v1
+	Env       Provenance     `json:"env"`
 	Limit     int64          `json:"limit"`
 	WindowUS  int64          `json:"window_us"`
 	Burst     int64          `json:"burst"` // capacity of the buckets
 	Clients   int            `json:"clients"`
-	Calls     int            `json:"calls"` // of cost 1 that each client makes
-	Crash     bool           `json:"crash"` // at most one client dies
+	Calls     int            `json:"calls"`   // of cost 1 that each client makes
+	Crash     bool           `json:"crash"`   // at most one client dies
+	Explain   bool           `json:"explain"` // schedules are shown step by step
 	Redis     Server         `json:"redis"`
 	Results   []ProveRow     `json:"results"`
 	Verdict   replay.Verdict `json:"verdict"`
 	Partial   bool           `json:"partial"` // interrupted, or ended by an error
 	ElapsedUS int64          `json:"elapsed_us"`
-
-	explain bool
 }
 
 // ProveRow is one limiter from one start.
@@ -89,11 +92,12 @@ type ProveKey struct {
 	TTL   bool   `json:"ttl"`
 }
 
-func (p Prove) result(version string) *ProveResult {
+func (p Prove) result(env Env, version string) *ProveResult {
+	at := Server{Version: version, Private: true, At: "unix socket"}
 	return &ProveResult{
-		Schema: "rlctl.prove/v1", Limit: p.Limit.Events, WindowUS: p.Limit.Window.Microseconds(), Burst: p.Limit.Capacity(),
-		Clients: p.Clients, Calls: p.Calls, Crash: p.Crash, Redis: Server{Version: version, Private: true}, Results: []ProveRow{},
-		explain: p.Explain || p.Schedule != "",
+		Schema: ProveSchema, Env: env.Provenance.madeOn(at), Limit: p.Limit.Events, WindowUS: p.Limit.Window.Microseconds(),
+		Burst: p.Limit.Capacity(), Clients: p.Clients, Calls: p.Calls, Crash: p.Crash, Explain: p.Explain || p.Schedule != "",
+		Redis: at, Results: []ProveRow{},
 	}
 }
 

@@ -67,9 +67,8 @@ func (p Race) Validate(catalogue []target.Entry) error {
 			p.callers(), maxCalls)
 	}
 	for _, e := range rows {
-		if e.BrokenBy == target.Crash && !p.Private && !p.Yes {
-			return fmt.Errorf("--yes: %s can leave a key without a TTL on your server: confirm with --yes, or name other limiters",
-				e.Name)
+		if err := unconfirmed(e, p.Private || p.Yes); err != nil {
+			return err
 		}
 		if _, err := e.New(nil, p.Limit, limiter.WithPrefix(p.Prefix)); err != nil {
 			return refused(e.Name, err)
@@ -85,6 +84,14 @@ func refused(name string, err error) error {
 		return fmt.Errorf("--%s: %s (%s)", field.Field, field.Problem, name)
 	}
 	return err
+}
+
+// unconfirmed refuses what may leave a key for ever on a server that is not ours, unless that is all right.
+func unconfirmed(e target.Entry, allRight bool) error {
+	if e.BrokenBy != target.Crash || allRight {
+		return nil
+	}
+	return fmt.Errorf("--yes: %s can leave a key without a TTL on your server: confirm with --yes, or name other limiters", e.Name)
 }
 
 // named are the limiters of those names, or the whole catalogue, in its order, if there are none.
@@ -139,8 +146,8 @@ func (p Race) Run(ctx context.Context, env Env) (*RaceResult, error) {
 	r.total.Store(int64(len(rows)*p.Rounds) * p.callsPerRound())
 	defer r.disband()
 	start := time.Now()
-	result := p.result(srv)
-	result.planned = len(rows)
+	result := p.result(env, srv)
+	result.Planned = len(rows)
 	for _, e := range rows {
 		var row RaceRow
 		row, err = r.row(ctx, e)

@@ -15,7 +15,7 @@ import (
 
 // Document shows the race: the answer, a row a limiter, and how hard it was pressed.
 func (r *RaceResult) Document() report.Document {
-	d := report.Document{Data: r, Head: []report.Line{r.answer(), r.setting()}, Table: r.table(), Foot: r.foot()}
+	d := report.Document{Data: r, Head: []report.Line{r.answer(), r.setting()}, Table: r.table(), Foot: r.foot(), Charts: r.charts(), Made: r.Env.line()}
 	for _, row := range r.Results {
 		d.Records = append(d.Records, raceRecord{
 			Limiter: row.Limiter, Atomic: row.Atomic, BrokenBy: row.BrokenBy, Counts: row.Counts, Verdict: row.Verdict,
@@ -62,7 +62,7 @@ func (r *RaceResult) answer() report.Line {
 		say(report.Warn, "%d inconclusive", n)
 	}
 	if r.Partial {
-		say(report.Warn, "partial: interrupted in %d of %d", len(r.Results), r.planned)
+		say(report.Warn, "partial: interrupted in %d of %d", len(r.Results), r.Planned)
 	}
 	return line
 }
@@ -95,7 +95,7 @@ func (r *RaceResult) setting() report.Line {
 	case r.Clients > 1:
 		who += " of " + report.Int(int64(r.Clients)) + " clients"
 	}
-	return report.Text("redis %s (%s)   %s, one key, released together   limit %s per %s", r.Redis.Version, r.where, who,
+	return report.Text("redis %s (%s)   %s, one key, released together   limit %s per %s", r.Redis.Version, r.Redis.where(), who,
 		report.Int(r.Limit), report.Duration(time.Duration(r.WindowUS)*time.Microsecond))
 }
 
@@ -162,9 +162,9 @@ func (row RaceRow) verdict() report.Cell {
 	case row.Verdict == replay.Held && !row.Expected:
 		return report.Cell{Text: "not caught: held " + row.Reason, Tone: report.Bad}
 	case row.Verdict == replay.Broken && row.BrokenBy == target.Race:
-		return report.Cell{Text: "over, as it must be: " + row.flaw, Tone: report.Good}
+		return report.Cell{Text: "over, as it must be: " + row.Flaw, Tone: report.Good}
 	case row.Verdict == replay.Broken:
-		return report.Cell{Text: "over, as it may be: " + row.flaw, Tone: report.Good}
+		return report.Cell{Text: "over, as it may be: " + row.Flaw, Tone: report.Good}
 	case row.flawElsewhere():
 		return report.Cell{Text: fmt.Sprintf("held; %s breaks it", row.BrokenBy), Tone: report.Good}
 	case row.Replayed > 0:

@@ -12,9 +12,13 @@ import (
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
+// RaceSchema names the form of a RaceResult.
+const RaceSchema = "rlctl.race/v1"
+
 // RaceResult is what a race came to.
 type RaceResult struct {
-	Schema            string         `json:"schema"`
+	Schema            string         `json:"schema"` // rlctl.race/v1
+	Env               Provenance     `json:"env"`
 	Limit             int64          `json:"limit"`
 	WindowUS          int64          `json:"window_us"`
 	Burst             int64          `json:"burst"` // capacity of the buckets
@@ -25,13 +29,11 @@ type RaceResult struct {
 	GoroutinesOnly    bool           `json:"goroutines_only"`
 	Seed              string         `json:"seed"`
 	Redis             Server         `json:"redis"`
+	Planned           int            `json:"planned"` // limiters; fewer results are those of a partial race
 	Results           []RaceRow      `json:"results"`
 	Verdict           replay.Verdict `json:"verdict"`
 	Partial           bool           `json:"partial"` // interrupted, or ended by an error
 	ElapsedUS         int64          `json:"elapsed_us"`
-
-	where   string
-	planned int // limiters
 }
 
 // RaceRow is one limiter's part. Counts are sums over its rounds.
@@ -39,14 +41,13 @@ type RaceRow struct {
 	Limiter  string          `json:"limiter"`
 	Atomic   bool            `json:"atomic"`
 	Twin     string          `json:"twin,omitempty"`
+	Flaw     string          `json:"flaw,omitempty"`
 	BrokenBy target.BrokenBy `json:"broken_by"`
 	Counts
 	Verdict  replay.Verdict `json:"verdict"`
 	Reason   string         `json:"reason"`
 	Expected bool           `json:"expected"` // it came out as this limiter must in a race
 	Rounds   []RaceRound    `json:"rounds"`
-
-	flaw string
 }
 
 // RaceRound is one round, on a fresh key.
@@ -100,11 +101,11 @@ func (c *Counts) add(o Counts) {
 	c.P99US = max(c.P99US, o.P99US)
 }
 
-func (p Race) result(s *server) *RaceResult {
+func (p Race) result(env Env, s *server) *RaceResult {
 	return &RaceResult{
-		Schema: "rlctl.race/v1", Limit: p.Limit.Events, WindowUS: p.Limit.Window.Microseconds(), Burst: p.Limit.Capacity(),
+		Schema: RaceSchema, Env: env.Provenance.madeOn(s.Server), Limit: p.Limit.Events, WindowUS: p.Limit.Window.Microseconds(), Burst: p.Limit.Capacity(),
 		Cost: p.Cost, Procs: p.Procs, Clients: p.Clients, AttemptsPerClient: p.attempts(), GoroutinesOnly: p.GoroutinesOnly,
-		Seed: fmt.Sprintf("%x", p.Seed), Redis: s.Server, Results: []RaceRow{}, where: s.where,
+		Seed: fmt.Sprintf("%x", p.Seed), Redis: s.Server, Results: []RaceRow{},
 	}
 }
 

@@ -28,7 +28,7 @@ type race struct {
 // row races one limiter for the plan's rounds, and for some more if it must break and has not, or if its callers never
 // met.
 func (r *race) row(ctx context.Context, e target.Entry) (RaceRow, error) {
-	row := RaceRow{Limiter: e.Name, Atomic: e.Atomic(), Twin: e.Twin, BrokenBy: e.BrokenBy, flaw: e.Flaw}
+	row := RaceRow{Limiter: e.Name, Atomic: e.Atomic(), Twin: e.Twin, BrokenBy: e.BrokenBy, Flaw: e.Flaw}
 	for n := 0; n < r.Rounds || n < catchRounds && r.unlucky(e, row); n++ {
 		if n >= r.Rounds {
 			r.total.Add(r.callsPerRound())

@@ -64,7 +64,7 @@ func (a ScriptAction) Run(ctx context.Context, conn target.Conn) (*ScriptsResult
 func (a ScriptAction) on(ctx context.Context, node target.Node) ([]ScriptRecord, error) {
 	switch a {
 	case LoadScripts:
-		return load(ctx, node)
+		return loadScripts(ctx, node)
 	case FlushScripts:
 		if err := node.ScriptFlush(ctx).Err(); err != nil {
 			return nil, err
@@ -73,7 +73,7 @@ func (a ScriptAction) on(ctx context.Context, node target.Node) ([]ScriptRecord,
 	return present(ctx, node)
 }
 
-func load(ctx context.Context, node target.Node) ([]ScriptRecord, error) {
+func loadScripts(ctx context.Context, node target.Node) ([]ScriptRecord, error) {
 	records := embedded(node)
 	for i, r := range records {
 		source, _ := scripts.Source(r.Script)

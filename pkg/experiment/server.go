@@ -19,28 +19,36 @@ import (
 type Server struct {
 	Version string `json:"version"`
 	Private bool   `json:"private"`
+	At      string `json:"at"` // where it is, without secrets
+}
+
+// where is for the reader.
+func (s Server) where() string {
+	if s.Private {
+		return "private, " + s.At
+	}
+	return s.At
 }
 
 // server is a Redis to experiment on.
 type server struct {
 	Server
-	conn  target.Conn
-	rdb   redis.UniversalClient
-	where string       // for the reader
-	kept  *redisd.Kept // nil of a named server
+	conn target.Conn
+	rdb  redis.UniversalClient
+	kept *redisd.Kept // nil of a named server
 }
 
 // openServer connects to the server that conn names, or starts a private one, of which conn only bounds the waits.
 func openServer(ctx context.Context, env Env, conn target.Conn, private bool) (*server, error) {
 	if !private {
-		return connect(ctx, &server{conn: conn, where: conn.String()})
+		return connect(ctx, &server{Server: Server{At: conn.String()}, conn: conn})
 	}
 	kept, err := redisd.StartKept(ctx, env.Self, redisd.Options{})
 	if err != nil {
 		return nil, &limiter.Error{Class: limiter.ClassUnreachable, Err: err}
 	}
 	conn = target.Conn{Socket: kept.Socket(), Timeout: conn.Timeout}
-	s, err := connect(ctx, &server{Server: Server{Private: true}, conn: conn, kept: kept, where: "private, unix socket"})
+	s, err := connect(ctx, &server{Server: Server{Private: true, At: "unix socket"}, conn: conn, kept: kept})
 	if err != nil {
 		return nil, errors.Join(err, kept.Close())
 	}

@@ -38,6 +38,7 @@ type Fleet struct {
 type Round struct {
 	Ops     []history.Op // each call once; those that never ended are Unknown
 	Summary load.Summary // of the workers that lived to tell
+	Usage   Usage        // of the same
 	Deaths  []Death      // after any, the fleet is spent
 }
 
@@ -75,6 +76,11 @@ func (f *Fleet) Run(ctx context.Context, j Job) (Round, error) {
 	if err != nil {
 		return Round{}, errors.Join(context.Cause(ctx), err)
 	}
+	if j.AtGate != nil {
+		if err := j.AtGate(); err != nil {
+			return Round{}, err
+		}
+	}
 	if _, err := f.gate.Write(make([]byte, len(f.workers))); err != nil && ctx.Err() == nil {
 		return Round{}, fmt.Errorf("open the gate: %w", err)
 	}
@@ -85,7 +91,7 @@ func (f *Fleet) Run(ctx context.Context, j Job) (Round, error) {
 		told[i] = p.listen(f.Answered)
 		return nil
 	})
-	return f.gather(ctx, told)
+	return f.gather(ctx, told, j.Measured != nil)
 }
 
 // each calls do for all workers at once and returns the first error in their order.
@@ -110,6 +116,9 @@ func (f *Fleet) watch(j Job) (stop func()) {
 	if patience == 0 {
 		patience = silence + 5*j.Conn.Timeout
 	}
+	if j.Measured != nil {
+		patience += j.Measured.For // of which nothing is told
+	}
 	tick, done := time.NewTicker(patience), make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
@@ -127,16 +136,17 @@ func (f *Fleet) watch(j Job) (stop func()) {
 	return func() { tick.Stop(); close(done); watching.Wait() }
 }
 
-// gather puts the tales together. What a worker counted must be what it told, call by call.
-func (f *Fleet) gather(ctx context.Context, told []tale) (Round, error) {
+// gather puts the tales together. What a worker counted must be what it told, call by call, where it told its calls.
+func (f *Fleet) gather(ctx context.Context, told []tale, measured bool) (Round, error) {
 	var r Round
 	for i, t := range told {
 		r.Ops = append(r.Ops, t.ops...)
 		switch {
-		case t.done != nil && t.done.Calls() != int64(len(t.ops)):
+		case t.done != nil && !measured && t.done.Calls() != int64(len(t.ops)):
 			return Round{}, fmt.Errorf("worker %d counted %d calls and told of %d", i, t.done.Calls(), len(t.ops))
 		case t.done != nil:
-			r.Summary.Merge(*t.done)
+			r.Summary.Merge(t.done.Summary)
+			r.Usage.merge(t.done.Usage)
 		case ctx.Err() == nil:
 			r.Deaths = append(r.Deaths, f.workers[i].death(i, t.err))
 		}

@@ -10,6 +10,7 @@ package fleet
 
 import (
 	"errors"
+	"time"
 
 	"github.com/rlctl/rlctl/pkg/history"
 	"github.com/rlctl/rlctl/pkg/limiter"
@@ -31,15 +32,62 @@ type Job struct {
 	// Apart opens the limiter once a client instead of once a process, so that clients of one process share no more
 	// than those of several do.
 	Apart bool `json:"apart"`
-	Proc  int  `json:"proc"` // set by Run
+	// Measured, if set, has the calls measured and not recorded: the Round has no Ops, and Key and Attempts say nothing.
+	Measured *Measured `json:"measured,omitempty"`
+	// AtGate, if set, is called when all workers are ready, just before the gate opens.
+	AtGate func() error `json:"-"`
+	Proc   int          `json:"proc"` // set by Run
+}
+
+// Path is what a limiter is to answer under a load.
+type Path string
+
+// The paths.
+const (
+	Allowed Path = "allowed" // every request: each key is asked no more often than its limit, then another is asked
+	Denied  Path = "denied"  // every request: the limit of each key was taken before
+	Mixed   Path = "mixed"   // one of this and one of that in turn
+)
+
+// Measured is a load that runs for a time.
+type Measured struct {
+	Path         Path          `json:"path"`
+	For          time.Duration `json:"for_ns"`
+	Every        time.Duration `json:"every_ns"` // between two requests of one caller that are due; 0 is a closed loop
+	Keys         int           `json:"keys"`
+	Zipf         float64       `json:"zipf"` // exponent, above 1; 0 asks all keys alike
+	Room         int64         `json:"room"` // events that a fresh key allows
+	Batch        int           `json:"batch"`
+	AutoPipeline bool          `json:"autopipeline"`
+	Procs        int           `json:"procs"` // processes that share the keys
+	Tidy         bool          `json:"tidy"`  // delete the keys, by name, when the next job comes or none does
+}
+
+// Usage is what the workers themselves used.
+type Usage struct {
+	CPU     time.Duration `json:"cpu_ns"`     // of all cores
+	Mallocs int64         `json:"mallocs"`    // objects
+	Elapsed time.Duration `json:"elapsed_ns"` // from the gate to the last answer
+}
+
+func (u *Usage) merge(o Usage) {
+	u.CPU += o.CPU
+	u.Mallocs += o.Mallocs
+	u.Elapsed = max(u.Elapsed, o.Elapsed)
+}
+
+// done is how a worker's round ended.
+type done struct {
+	load.Summary
+	Usage Usage `json:"usage"`
 }
 
 // message is one line from a worker. One field is set.
 type message struct {
-	Ready bool          `json:"ready,omitempty"` // connected, script loaded, waiting at the gate
-	Op    *history.Op   `json:"op,omitempty"`
-	Done  *load.Summary `json:"done,omitempty"`
-	Fault *fault        `json:"fault,omitempty"` // the job could not begin
+	Ready bool        `json:"ready,omitempty"` // connected, script loaded, waiting at the gate
+	Op    *history.Op `json:"op,omitempty"`
+	Done  *done       `json:"done,omitempty"`
+	Fault *fault      `json:"fault,omitempty"` // the job could not begin
 }
 
 // fault carries an error and its class from one process to another.

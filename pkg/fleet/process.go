@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/history"
-	"github.com/rlctl/rlctl/pkg/load"
 )
 
 // process is one worker as its parent sees it.
@@ -96,8 +95,8 @@ func (p *process) lookAt() {
 // tale is what one worker told of a round.
 type tale struct {
 	ops  []history.Op
-	done *load.Summary // nil if the worker did not live to tell,
-	err  error         // and then how its tale ended: io.EOF, unless it spoke rubbish
+	done *done // nil if the worker did not live to tell,
+	err  error // and then how its tale ended: io.EOF, unless it spoke rubbish
 }
 
 // listen reads a worker's calls until it says it is done, or is gone; its open calls then have no end.

@@ -45,6 +45,7 @@ func Work(catalogue []target.Entry, stdin io.Reader, stdout io.Writer) error {
 	}()
 	w := worker{catalogue: catalogue, gate: gate, out: bufio.NewWriterSize(stdout, 1<<16)}
 	defer w.disconnect()
+	defer w.tidy()
 	for j := range jobs {
 		if err := w.do(ctx, j); err != nil {
 			return err
@@ -63,6 +64,9 @@ type worker struct {
 	conn target.Conn
 	pool int
 	rdb  redis.UniversalClient
+	auto redis.UniversalClient // rdb through its autopipeline, nil until needed
+
+	measuring *measuring // the last job, if it was measured
 }
 
 // do returns an error only when it cannot be told: when standard output or the gate is gone.
@@ -77,19 +81,28 @@ func (w *worker) do(ctx context.Context, j Job) error {
 	if _, err := io.ReadFull(w.gate, make([]byte, 1)); err != nil {
 		return fmt.Errorf("wait at the gate: %w", err)
 	}
-	sum := w.run(ctx, j, clients)
-	return w.send(message{Done: &sum}, true)
+	end := done{}
+	if j.Measured != nil {
+		end = w.measuring.run(ctx)
+	} else {
+		end.Summary = w.run(ctx, j, clients)
+	}
+	return w.send(message{Done: &end}, true)
 }
 
 // prepare opens the job's limiter for each client and makes it ready: script loaded, one connection a client. It asks
 // with cost 0, which writes nothing.
 func (w *worker) prepare(ctx context.Context, j Job) ([]limiter.Limiter, error) {
+	w.tidy()
 	entry, err := target.Find(w.catalogue, j.Target)
 	if err != nil {
 		return nil, err
 	}
 	if err := w.connect(j); err != nil {
 		return nil, err
+	}
+	if j.Measured != nil {
+		return nil, w.prepareToMeasure(ctx, j, entry)
 	}
 	clients := make([]limiter.Limiter, j.Clients)
 	for i := range clients {
@@ -116,7 +129,7 @@ func (w *worker) connect(j Job) error {
 	if err != nil {
 		return err
 	}
-	w.conn, w.pool, w.rdb = j.Conn, j.Clients, rdb
+	w.conn, w.pool, w.rdb, w.auto = j.Conn, j.Clients, rdb, nil
 	return nil
 }
 
@@ -168,7 +181,7 @@ func (w *worker) run(ctx context.Context, j Job, clients []limiter.Limiter) load
 	for i, l := range clients {
 		wg.Go(func() {
 			recorded := history.Record(l, j.origin(i), func(op history.Op) { w.record(op) })
-			sums[i] = load.Run(ctx, recorded, load.Plan{Key: j.Key, Cost: j.Cost, Attempts: j.Attempts})
+			sums[i] = load.Run(ctx, recorded, load.Plan{Key: func() string { return j.Key }, Cost: j.Cost, Attempts: j.Attempts})
 		})
 	}
 	wg.Wait()

@@ -86,6 +86,11 @@ func (s *Script) CheckID(ctx context.Context, key string, cost int64, id string)
 	if err != nil {
 		return Decision{}, err
 	}
+	return s.decision(reply)
+}
+
+// decision is what a reply says.
+func (s *Script) decision(reply []int64) (Decision, error) {
 	d, err := decode(reply)
 	if err != nil {
 		return Decision{}, &Error{s.name, ClassScript, true, err}

@@ -21,9 +21,10 @@ type Latency struct {
 
 func newLatency() Latency { return Latency{h: hdrhistogram.New(finest, longest, digits)} }
 
-func (l *Latency) record(d time.Duration) {
+// record counts n calls that took d each.
+func (l *Latency) record(d time.Duration, n int64) {
 	// A value out of range is an error of the histogram and would vanish: it counts as the longest.
-	_ = l.h.RecordValue(min(int64(d), longest))
+	_ = l.h.RecordValues(min(int64(d), longest), n)
 }
 
 func (l *Latency) merge(o Latency) {
@@ -35,6 +36,17 @@ func (l *Latency) merge(o Latency) {
 	}
 	l.h.Merge(o.h)
 }
+
+// Count is how many durations there are.
+func (l Latency) Count() int64 {
+	if l.h == nil {
+		return 0
+	}
+	return l.h.TotalCount()
+}
+
+// Max is the longest duration, to the histogram's thousandth; 0 if there are none.
+func (l Latency) Max() time.Duration { return l.Quantile(1) }
 
 // Quantile is the latency that the given share of calls (0 to 1) did not exceed; 0 if there were none.
 func (l Latency) Quantile(q float64) time.Duration {

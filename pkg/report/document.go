@@ -6,6 +6,7 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -21,6 +22,9 @@ const (
 	JSONFormat     Format = "json"
 	CSVFormat      Format = "csv"
 )
+
+// BenchfmtFormat is the text of Go's benchmarks, for results that have it: benchstat reads it.
+const BenchfmtFormat Format = "benchfmt"
 
 // Formats lists the formats in the order of the help text.
 func Formats() []string {
@@ -39,19 +43,32 @@ type Document struct {
 	Records []any      // CSV: flat structs of one type
 	Head    []Line     // for a person: the answer first,
 	Table   Table      // the evidence under it,
+	Bars    []Bars     // more evidence, on a terminal,
 	Foot    []Line     // and what to type next
 	More    []Document // further parts for a person, who sees their head, table and foot
+	Charts  []Chart
+	Made    Line // what made it, for forms that travel without the result
+
+	Benchfmt func(io.Writer) error // nil of a result without it
 }
 
 // Write shows the document. The style matters to a table only.
 func (d Document) Write(w io.Writer, f Format, s Style) error {
 	switch f {
 	case JSONFormat:
+		if d.Data == nil { // what several results show together is only drawn
+			return nil
+		}
 		return WriteJSON(w, d.Data)
 	case CSVFormat:
 		return d.writeCSV(w)
 	case MarkdownFormat:
 		return d.writeMarkdown(w)
+	case BenchfmtFormat:
+		if d.Benchfmt == nil {
+			return errors.New("this result has no benchmarks")
+		}
+		return d.Benchfmt(w)
 	default:
 		return d.writeText(w, s)
 	}
@@ -77,6 +94,7 @@ func (d Document) writeText(w io.Writer, s Style) error {
 	if head != "" && body != "" {
 		head += "\n"
 	}
+	body += s.lines(barLines(d.Bars, s))
 	if _, err = io.WriteString(w, head+body+s.lines(d.Foot)); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,24 @@ func Signed(n int64) string {
 		return "+" + Int(n)
 	}
 	return Int(n)
+}
+
+// Figure writes a measured number with three digits that count: 0.0123, 4.56, 789, 12,345.
+func Figure(x float64) string {
+	switch size := math.Abs(x); {
+	case math.IsNaN(x) || math.IsInf(x, 0) || size >= math.MaxInt64:
+		return strconv.FormatFloat(x, 'g', 3, 64)
+	case size >= 99.95:
+		return Int(int64(math.Round(x)))
+	case x == 0:
+		return "0"
+	case size < 0.000_1:
+		return strconv.FormatFloat(x, 'e', 2, 64)
+	default:
+		digits := 2 - int(math.Floor(math.Log10(size)))
+		text := strconv.FormatFloat(x, 'f', digits, 64)
+		return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+	}
 }
 
 const day = 24 * time.Hour

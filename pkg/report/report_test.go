@@ -173,6 +173,9 @@ func TestNumbers(t *testing.T) {
 		"+17": Signed(17), "-3": Signed(-3), "+1,000": Signed(1000),
 		"1m0s": Duration(time.Minute), "41.207s": Duration(41206001 * time.Microsecond), "1ms": Duration(1),
 		"0s": Duration(0), "366d": Duration(366 * 24 * time.Hour), "1d12h0m0.5s": Duration(36*time.Hour + 500*time.Millisecond),
+		"789": Figure(789), "12,345": Figure(12345.4), "4.56": Figure(4.561), "10": Figure(9.999), "0.0123": Figure(0.01234),
+		"5": Figure(5), "100": Figure(99.96), "99.9": Figure(99.94), "-0.5": Figure(-0.5), "1.23e-07": Figure(1.2345e-7), "0.000": Figure(0) + ".000",
+		"NaN": Figure(math.NaN()), "+Inf": Figure(math.Inf(1)),
 		"1d": Duration(24*time.Hour - 1), "0.2 ms": Millis(213 * time.Microsecond), "14 ms": Millis(14 * time.Millisecond),
 		"1,500 ms": Millis(1500 * time.Millisecond), "1 process": Count(1, "process", "processes"), "2,000 processes": Count(2000, "process", "processes"),
 	} {

@@ -26,7 +26,8 @@ func Plain(text string) Cell { return Cell{Text: text} }
 // Style is what one output stream can show.
 type Style struct {
 	Color bool
-	Width int // columns of the terminal; 0 means as wide as needed, nothing wraps
+	Width int  // columns of the terminal; 0 means as wide as needed, nothing wraps
+	ASCII bool // the locale has no more characters than that
 }
 
 func (t Tone) code() string {

@@ -1,0 +1,61 @@
+package cmd
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/rlctl/rlctl/pkg/experiment"
+)
+
+// provenance is what this program says of itself in a result.
+func (e *env) provenance() experiment.Provenance {
+	b := readBuild()
+	return experiment.Provenance{
+		Command: e.typed, Version: b.Version, Commit: b.Commit, Modified: b.Modified, Go: b.Go, OS: b.OS, Arch: b.Arch,
+	}
+}
+
+// commandLine is the command as it was understood: its arguments, then the flags that were given, by their long names
+// and without secrets. It is made of what was parsed, since -asecret, -a secret and --pass=secret are one.
+func commandLine(c *cobra.Command, args []string) string {
+	words := strings.Fields(c.CommandPath())
+	for _, a := range args {
+		words = append(words, shellWord(redacted(a)))
+	}
+	c.Flags().Visit(func(f *pflag.Flag) {
+		for _, value := range flagValues(f) {
+			words = append(words, "--"+f.Name+value)
+		}
+	})
+	return strings.Join(words, " ")
+}
+
+// flagValues are what follows the flag's name each time: a value after a space, nothing if it needs none and was set.
+func flagValues(f *pflag.Flag) (texts []string) {
+	list, many := f.Value.(pflag.SliceValue)
+	switch {
+	case f.Name == "pass":
+		return []string{" ***"}
+	case many:
+		for _, value := range list.GetSlice() {
+			texts = append(texts, " "+shellWord(redacted(value)))
+		}
+		return texts
+	case f.NoOptDefVal == f.Value.String():
+		return []string{""}
+	case f.NoOptDefVal != "":
+		return []string{"=" + shellWord(f.Value.String())}
+	}
+	return []string{" " + shellWord(redacted(f.Value.String()))}
+}
+
+// shellWord is the word as a shell reads it.
+func shellWord(word string) string {
+	bare := func(r rune) bool { return plain(r) || strings.ContainsRune("/:=,@%+", r) }
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !bare(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,47 @@
+package cmd
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+// typedAs is how a result quotes a command line.
+func typedAs(t *testing.T, args ...string) string {
+	e := &env{stdin: strings.NewReader(""), stdout: &output{w: io.Discard}, stderr: io.Discard, catalogue: target.Catalogue()}
+	root := newRoot(e)
+	c, rest, err := root.Find(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ParseFlags(rest); err != nil {
+		t.Fatal(err)
+	}
+	return commandLine(c, c.Flags().Args())
+}
+
+func TestACommandLineIsQuotedWithoutSecrets(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"race", "rlctl race"},
+		{"race gcra --procs=4 --limit 10/1m --yes", "rlctl race gcra --procs 4 --limit 10/1m0s --yes"},
+		{"race --yes=false", "rlctl race --yes=false"},
+		{"bench gcra --path allowed,denied --path mixed", "rlctl bench gcra --path allowed --path denied --path mixed"},
+		{"race -asesame", "rlctl race --pass ***"},
+		{"race -a sesame", "rlctl race --pass ***"},
+		{"race --pass=sesame", "rlctl race --pass ***"},
+		{"race -u redis://:sesame@h:1/2", "rlctl race --url 'redis://***@h:1/2'"},
+		{"race -uredis://sesame@h", "rlctl race --url 'redis://***@h'"},
+		{"race --url=redis://u:ses@ame@h", "rlctl race --url 'redis://***@h'"},
+		{"race --pass-file - --out it's", `rlctl race --pass-file - --out 'it'\''s'`},
+		{"race http://u:sesame@h/", "rlctl race 'http://***@h/'"},
+	} {
+		if got := typedAs(t, strings.Fields(c.args)...); got != c.want {
+			t.Errorf("%s: %s, want %s", c.args, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package experiment
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rlctl/rlctl/pkg/replay"
+	"github.com/rlctl/rlctl/pkg/report"
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+// assertion is what must hold of one figure: of one row, of one limiter's rows, or of those of all limiters, the floors
+// left out.
+type assertion struct {
+	text          string
+	limiter, path string // empty is any
+	figure        string
+	op            string
+	bound         float64
+}
+
+var assertionForm = regexp.MustCompile(`^(?:(.+):)?\s*([a-z0-9_]+)\s*(<=|>=|<|>)\s*([0-9.eE+-]+)$`)
+
+// parseAssertion reads what --assert gives, such as gcra/denied:script_us<6. An error does not name the flag.
+func parseAssertion(text string) (assertion, error) {
+	m := assertionForm.FindStringSubmatch(text)
+	if m == nil {
+		return assertion{}, fmt.Errorf("%q: want [LIMITER[/PATH]:]FIGURE<NUMBER, with <, <=, > or >=", text)
+	}
+	a := assertion{text: text, figure: m[2], op: m[3]}
+	a.limiter, a.path, _ = strings.Cut(strings.TrimSpace(m[1]), "/")
+	var err error
+	if a.bound, err = strconv.ParseFloat(m[4], 64); err != nil || known(a.bound) == nil {
+		return assertion{}, fmt.Errorf("%q: %q is not a number", text, m[4])
+	}
+	if names := assertable(); !slices.Contains(names, a.figure) {
+		return assertion{}, fmt.Errorf("%q: no figure has that name; there are %s", text, strings.Join(names, ", "))
+	}
+	return a, nil
+}
+
+// assertable are the figures of a row that may be asserted about.
+func assertable() (names []string) {
+	for name := range new(BenchFigures).fields() {
+		names = append(names, name)
+	}
+	return append(names, "floor_ratio", "empty_ratio", "incr_ratio", "ops", "errors")
+}
+
+// value is a figure of a row, nil if it was not measured.
+func (row *BenchRow) value(name string) *float64 {
+	switch {
+	case row.Unmeasured != "":
+		return nil
+	case name == "ops":
+		return known(float64(row.Ops))
+	case name == "errors":
+		return known(float64(row.Errors))
+	}
+	for n, v := range map[string]*float64{"floor_ratio": row.FloorRatio, "empty_ratio": row.EmptyRatio, "incr_ratio": row.IncrRatio} {
+		if n == name {
+			return v
+		}
+	}
+	for n, v := range row.BenchFigures.fields() {
+		if n == name {
+			return *v
+		}
+	}
+	return nil
+}
+
+// assertions reads what must hold and refuses what this plan does not measure.
+func (p Bench) assertions(rows []target.Entry) ([]assertion, error) {
+	var all []assertion
+	for _, text := range p.Asserts {
+		a, err := parseAssertion(text)
+		if err != nil {
+			return nil, fmt.Errorf("--assert: %w", err)
+		}
+		measured := append(target.Names(rows), target.Names(target.Floors())...)
+		switch {
+		case a.limiter != "" && !slices.Contains(measured, a.limiter):
+			return nil, fmt.Errorf("--assert: %q: %s is not measured here", text, a.limiter)
+		case a.path != "" && !slices.Contains(p.paths(), a.path):
+			return nil, fmt.Errorf("--assert: %q: the %s path is not measured here", text, a.path)
+		case a.figure == "lag_p99_us" && p.Rate == 0:
+			return nil, fmt.Errorf("--assert: %q: only a load with a --rate has a lag", text)
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// check says what came of an assertion. It is broken by one row that breaks it, and else inconclusive if a row that it
+// names has no such figure, or there is no such row.
+func (a assertion) check(rows []BenchRow) BenchCheck {
+	c := BenchCheck{Assert: a.text, Verdict: replay.Inconclusive, Reason: "no row was measured"}
+	held := replay.Held
+	for i := range rows {
+		row := &rows[i]
+		if !a.names(row) {
+			continue
+		}
+		v := row.value(a.figure)
+		switch {
+		case v == nil:
+			held, c.Reason = replay.Inconclusive, fmt.Sprintf("%s, %s: %s was not measured", row.Limiter, row.Path, a.figure)
+		case !a.holds(*v):
+			c.Verdict, c.Reason = replay.Broken, fmt.Sprintf("%s, %s: %s is %.4g", row.Limiter, row.Path, a.figure, *v)
+			return c
+		case held == replay.Held:
+			c.Verdict, c.Reason = replay.Held, ""
+		}
+		if held != replay.Held {
+			c.Verdict = held
+		}
+	}
+	return c
+}
+
+func (a assertion) names(row *BenchRow) bool {
+	return (a.limiter == row.Limiter || a.limiter == "" && !floor(row.Limiter)) && (a.path == "" || a.path == row.Path)
+}
+
+func (a assertion) holds(v float64) bool {
+	switch a.op {
+	case "<":
+		return v < a.bound
+	case "<=":
+		return v <= a.bound
+	case ">":
+		return v > a.bound
+	}
+	return v >= a.bound
+}
+
+// Verdict is that of all assertions together: broken by one that is broken, and held if there is none.
+func (r *BenchResult) Verdict() replay.Verdict {
+	verdict := replay.Held
+	for _, c := range r.Checks {
+		switch c.Verdict {
+		case replay.Broken:
+			return replay.Broken
+		case replay.Inconclusive:
+			verdict = replay.Inconclusive
+		}
+	}
+	return verdict
+}
+
+// checks shows what came of the assertions.
+func (r *BenchResult) checks() (lines []report.Line) {
+	for _, c := range r.Checks {
+		text, tone := "assert "+c.Assert+": "+string(c.Verdict), report.Good
+		if c.Verdict != replay.Held {
+			text, tone = text+": "+c.Reason, report.Warn
+		}
+		if c.Verdict == replay.Broken {
+			tone = report.Bad
+		}
+		lines = append(lines, report.Line{{Text: text, Tone: tone}})
+	}
+	return lines
+}

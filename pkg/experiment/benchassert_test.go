@@ -1,0 +1,96 @@
+package experiment
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rlctl/rlctl/pkg/replay"
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+func assertedRows() []BenchRow {
+	row := func(limiter, path string, p99, script *float64) BenchRow {
+		return BenchRow{Limiter: limiter, Path: path, Ops: 1000, BenchFigures: BenchFigures{P99: p99, Script: script}}
+	}
+	refused := row("naive-log", "denied", nil, nil)
+	refused.Unmeasured = "it cannot be pipelined"
+	return []BenchRow{
+		row(target.FloorEmpty, "allowed", new(9999.0), new(1.0)), row("gcra", "allowed", new(100.0), new(6.0)),
+		row("gcra", "denied", new(80.0), nil), refused,
+	}
+}
+
+func TestAssertions(t *testing.T) {
+	for text, want := range map[string]replay.Verdict{
+		"gcra:p99_us<101":                       replay.Held,
+		"gcra:p99_us<100":                       replay.Broken,
+		"gcra:p99_us<=100":                      replay.Held,
+		"gcra/denied:p99_us<100":                replay.Held,
+		"gcra/denied:p99_us>80":                 replay.Broken,
+		"gcra/denied: p99_us >= 8e1":            replay.Held,
+		"gcra:script_us<7":                      replay.Inconclusive, // not of the denied path
+		"gcra:script_us<5":                      replay.Broken,       // whatever was not measured
+		"gcra/allowed:script_us<7":              replay.Held,
+		"(empty script):p99_us<5":               replay.Broken,
+		"gcra:ops>999":                          replay.Held,
+		"gcra:errors<1":                         replay.Held,
+		"naive-log/denied:ops<1":                replay.Inconclusive, // its 1000 count for nothing
+		"p99_us<5000":                           replay.Inconclusive, // all limiters, one of them refused; no floor
+		"p99_us<50":                             replay.Broken,
+		"sliding-log:p99_us<5000":               replay.Inconclusive, // no such row
+		"gcra/allowed:floor_ratio<3":            replay.Inconclusive,
+		"(empty script)/allowed:script_us<=1.0": replay.Held,
+	} {
+		a, err := parseAssertion(text)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		c := a.check(assertedRows())
+		if c.Verdict != want || c.Assert != text || (c.Reason == "") != (want == replay.Held) {
+			t.Errorf("%+v, want %s", c, want)
+		}
+	}
+}
+
+func TestAssertionsThatSayNothing(t *testing.T) {
+	for _, text := range []string{"", "p99_us", "p99_us=5", "p99<5", "p99_us<", "p99_us<x", "p99_us<1e999", "gcra p99_us<5", "<5"} {
+		if a, err := parseAssertion(text); err == nil {
+			t.Errorf("%q: taken for %+v", text, a)
+		}
+	}
+	for _, c := range []struct{ text, want string }{
+		{"sliding-log:p99_us<5", "sliding-log is not measured here"},
+		{"gcra/mixed:p99_us<5", "the mixed path is not measured here"},
+		{"lag_p99_us<5", "only a load with a --rate has a lag"},
+	} {
+		p := Bench{Limiters: []string{"gcra"}, Asserts: []string{c.text}}
+		rows, err := p.rows(target.Catalogue())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = p.assertions(rows); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.text, err)
+		}
+	}
+}
+
+func TestTheWorstAssertionCounts(t *testing.T) {
+	for _, c := range []struct {
+		verdicts []replay.Verdict
+		want     replay.Verdict
+	}{
+		{nil, replay.Held},
+		{[]replay.Verdict{replay.Held, replay.Held}, replay.Held},
+		{[]replay.Verdict{replay.Held, replay.Inconclusive}, replay.Inconclusive},
+		{[]replay.Verdict{replay.Inconclusive, replay.Broken, replay.Held}, replay.Broken},
+	} {
+		r := BenchResult{}
+		for _, v := range c.verdicts {
+			r.Checks = append(r.Checks, BenchCheck{Verdict: v})
+		}
+		if got := r.Verdict(); got != c.want {
+			t.Errorf("%v: %s, want %s", c.verdicts, got, c.want)
+		}
+	}
+}
