@@ -133,6 +133,7 @@ func TestReadingsLeaveOutWhatTheyThemselvesMake(t *testing.T) {
 	for r, info := range map[*reading]string{&before: infoBefore, &after: infoAfter} {
 		r.known, r.commands = true, map[string]commandStat{}
 		r.add(info)
+		r.add("# Replication\r\nrole:slave\r\n" + info) // which repeats what the other did
 	}
 	pings := load.Summary{Allowed: 5}
 	u := after.since(before, pings)
