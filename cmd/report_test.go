@@ -82,3 +82,19 @@ func TestBarsFollowTheLocale(t *testing.T) {
 		}
 	}
 }
+
+func TestKeptResultsKeepTheirSchema(t *testing.T) {
+	files, err := filepath.Glob("../results/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fault := range validate(t, string(text)) {
+			t.Errorf("%s: %v", name, fault)
+		}
+	}
+}
