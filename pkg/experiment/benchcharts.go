@@ -129,15 +129,16 @@ func throughputCharts(results ...*BenchResult) (all []report.Chart) {
 	return all
 }
 
-// fewRows is up to how many rows a bench also shows its percentiles as bars.
+// fewRows is up to how many rows, the floors left out, a bench also shows its percentiles as bars.
 const fewRows = 4
 
 // bars draw the percentiles of a bench of few rows for a terminal.
 func (r *BenchResult) bars() (all []report.Bars) {
-	if len(r.Results) > fewRows {
+	rows := slices.DeleteFunc(slices.Clone(r.Results), func(row BenchRow) bool { return floor(row.Limiter) || row.Unmeasured != "" })
+	if len(rows) > fewRows {
 		return nil
 	}
-	for _, row := range r.Results {
+	for _, row := range rows {
 		bars := report.Bars{Title: fmt.Sprintf("%s, %s path: response time", r.name(row), row.Path)}
 		for _, p := range []struct {
 			label string
