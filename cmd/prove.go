@@ -3,6 +3,9 @@ package cmd
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +16,8 @@ import (
 
 func newProve(e *env, conn *connFlags) *cobra.Command {
 	p := experiment.Prove{Skew: true, Starts: []explore.Start{explore.Empty, explore.OneLeft}}
-	limit, exploring := limitFlags{}, true
+	st := experiment.Stress{}
+	limit, exploring, stressing, lasts, seed := limitFlags{}, true, false, duration(20*time.Second), hex(0)
 	c := &cobra.Command{
 		Use:   "prove [LIMITER...]",
 		Short: "Run every order of a few clients' commands, and every death",
@@ -31,14 +35,46 @@ func newProve(e *env, conn *connFlags) *cobra.Command {
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&exploring, "explore", true, "explore every order")
-	flags.IntVar(&p.Clients, "clients", 3, "clients")
+	flags.BoolVar(&stressing, "stress", false, "put them under random load and faults instead, and judge what was recorded")
+	flags.IntVar(&p.Clients, "clients", 3, "clients; under stress, of each process (then 2)")
 	flags.IntVar(&p.Calls, "calls", 1, "requests of cost 1 that each client makes")
 	flags.BoolVar(&p.Crash, "crash", true, "let at most one client die, after any command")
 	limit.register(c, 10)
 	flags.BoolVar(&p.Explain, "explain", false, "show one order of each limiter step by step")
 	flags.StringVar(&p.Schedule, "schedule", "", "run the one schedule with this id again")
+	flags.Var(&lasts, "duration", "under stress: of each limiter")
+	flags.IntVar(&st.Procs, "procs", 4, "under stress: processes")
+	flags.IntVar(&st.Keys, "keys", 3, "under stress: keys that are asked")
+	flags.StringSliceVar(&st.Faults, "fault", nil, "under stress: faults that happen (default: "+strings.Join(experiment.FaultNames(), ",")+")")
+	flags.Var(&seed, "seed", "under stress: of costs, keys, pauses and faults (default: random)")
 	out := newResultFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		if stressing {
+			if err := excludes(flags, "stress", append(connectionBut("timeout"), "explore", "calls", "crash", "explain", "schedule")...); err != nil {
+				return err
+			}
+			st.Limiters, st.Prefix, st.Seed, st.Duration, st.Clients = args, conn.prefix, uint64(seed), time.Duration(lasts), p.Clients
+			st.Timeout = time.Duration(conn.timeout)
+			if !flags.Changed("timeout") {
+				st.Timeout = stressTimeout
+			}
+			if !flags.Changed("clients") {
+				st.Clients = stressClients
+			}
+			if !flags.Changed("limit") {
+				limit.limit.events = stressLimit
+				if !flags.Changed("window") {
+					limit.window = window(stressWindow)
+				}
+			}
+			if st.Limit, err = limit.read(flags); err != nil {
+				return err
+			}
+			return runProve(c.Context(), e, st, out)
+		}
+		if err := excludes(flags, "explore", "duration", "procs", "keys", "fault", "seed"); err != nil {
+			return err
+		}
 		if err := excludes(flags, "explore", connection...); err != nil {
 			return err
 		}
@@ -62,7 +98,27 @@ func newProve(e *env, conn *connFlags) *cobra.Command {
 	return c
 }
 
-func runProve(ctx context.Context, e *env, p experiment.Prove, out *resultFlags) error {
+// What a stress run is unless flags say other. A call is given up before the server that was stopped goes on, and the
+// window is so short that many pass.
+const (
+	stressClients = 2
+	stressLimit   = 50
+	stressWindow  = 200 * time.Millisecond
+	stressTimeout = 200 * time.Millisecond
+)
+
+// connectionBut are the flags of the connection without some.
+func connectionBut(names ...string) []string {
+	return slices.DeleteFunc(slices.Clone(connection), func(f string) bool { return slices.Contains(names, f) })
+}
+
+// prover is an experiment that comes to a ProveResult.
+type prover interface {
+	Validate(catalogue []target.Entry) error
+	Run(ctx context.Context, env experiment.Env) (*experiment.ProveResult, error)
+}
+
+func runProve(ctx context.Context, e *env, p prover, out *resultFlags) error {
 	if err := p.Validate(e.catalogue); err != nil {
 		return usage(err)
 	}

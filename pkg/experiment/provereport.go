@@ -15,9 +15,12 @@ import (
 // commands as a table with a column a client.
 func (r *ProveResult) Document() report.Document {
 	var d report.Document
-	if r.Explain {
+	switch {
+	case r.stressed():
+		d.Head, d.Table, d.Foot = []report.Line{r.answer(), r.stressSetting()}, r.stressTable(), r.stressFoot()
+	case r.Explain:
 		d = r.explanations()
-	} else {
+	default:
 		d.Head, d.Table, d.Foot = []report.Line{r.answer(), r.covered()}, r.table(), r.foot()
 	}
 	d.Data, d.Made = r, r.Env.line()
@@ -41,17 +44,21 @@ type proveRecord struct {
 	States    int64           `json:"states"`
 	Crashes   int64           `json:"crashes"`
 	Violating int64           `json:"violating"`
-	Verdict   replay.Verdict  `json:"verdict"`
-	Reason    string          `json:"reason"`
-	Expected  bool            `json:"expected"`
-	Kind      explore.Kind    `json:"kind"`
-	Schedule  string          `json:"schedule"`
+	Mode      string          `json:"mode"`
+	StressCounts
+	Applied  int64          `json:"faults_applied"`
+	Planned  int            `json:"faults_planned"`
+	Verdict  replay.Verdict `json:"verdict"`
+	Reason   string         `json:"reason"`
+	Expected bool           `json:"expected"`
+	Kind     explore.Kind   `json:"kind"`
+	Schedule string         `json:"schedule"`
 }
 
 func (row ProveRow) record() proveRecord {
 	return proveRecord{
 		row.Limiter, row.Atomic, row.BrokenBy, row.Clients, row.Calls, row.Start, row.Skew, row.Slots, row.Orders, row.States,
-		row.Crashes, row.Violating, row.Verdict, row.Reason, row.Expected, row.First.Kind, row.First.Schedule,
+		row.Crashes, row.Violating, row.Mode, row.StressCounts, row.applied(""), len(row.Faults), row.Verdict, row.Reason, row.Expected, row.First.Kind, row.First.Schedule,
 	}
 }
 

@@ -11,31 +11,36 @@ import (
 // ProveSchema names the form of a ProveResult.
 const ProveSchema = "rlctl.prove/v1"
 
-// ProveResult is what an exploration came to.
+// ProveResult is what an exploration or a stress run came to.
 type ProveResult struct {
-	Schema    string         `json:"schema"` // rlctl.prove/v1
-	Env       Provenance     `json:"env"`
-	Limit     int64          `json:"limit"`
-	WindowUS  int64          `json:"window_us"`
-	Burst     int64          `json:"burst"` // capacity of the buckets
-	Clients   int            `json:"clients"`
-	Calls     int            `json:"calls"`   // of cost 1 that each client makes
-	Crash     bool           `json:"crash"`   // at most one client dies
-	Explain   bool           `json:"explain"` // schedules are shown step by step
-	Redis     Server         `json:"redis"`
-	Results   []ProveRow     `json:"results"`
-	Verdict   replay.Verdict `json:"verdict"`
-	Partial   bool           `json:"partial"` // interrupted, or ended by an error
-	ElapsedUS int64          `json:"elapsed_us"`
+	Schema     string         `json:"schema"` // rlctl.prove/v1
+	Env        Provenance     `json:"env"`
+	Limit      int64          `json:"limit"`
+	WindowUS   int64          `json:"window_us"`
+	Burst      int64          `json:"burst"` // capacity of the buckets
+	Clients    int            `json:"clients"`
+	Calls      int            `json:"calls"`       // of cost 1 that each client makes
+	Crash      bool           `json:"crash"`       // at most one client dies
+	Explain    bool           `json:"explain"`     // schedules are shown step by step
+	Procs      int            `json:"procs"`       // of a stress run, as what follows
+	Keys       int            `json:"keys"`        // that were asked
+	DurationUS int64          `json:"duration_us"` // of each limiter
+	TimeoutUS  int64          `json:"timeout_us"`  // of each call
+	Seed       string         `json:"seed"`
+	Redis      Server         `json:"redis"`
+	Results    []ProveRow     `json:"results"`
+	Verdict    replay.Verdict `json:"verdict"`
+	Partial    bool           `json:"partial"` // interrupted, or ended by an error
+	ElapsedUS  int64          `json:"elapsed_us"`
 }
 
-// ProveRow is one limiter from one start.
+// ProveRow is one limiter from one start, or under stress.
 type ProveRow struct {
 	Limiter   string          `json:"limiter"`
 	Atomic    bool            `json:"atomic"`
 	Twin      string          `json:"twin,omitempty"`
 	BrokenBy  target.BrokenBy `json:"broken_by"`
-	Mode      string          `json:"mode"` // explore
+	Mode      string          `json:"mode"` // explore or stress
 	Clients   int             `json:"clients"`
 	Calls     int             `json:"calls"`
 	Start     explore.Start   `json:"start"`
@@ -46,11 +51,13 @@ type ProveRow struct {
 	Crashes   int64           `json:"crashes"`   // states in which a client died
 	Violating int64           `json:"violating"` // schedules that break the rule
 	Retries   int64           `json:"retries"`   // the most, in one schedule, that limiters sent again
-	Verdict   replay.Verdict  `json:"verdict"`
-	Reason    string          `json:"reason"`   // why it is broken or inconclusive
-	Expected  bool            `json:"expected"` // it came out as this limiter must
-	First     ProveSchedule   `json:"first"`    // the simplest that breaks the rule, or else one of the longest that keep it
-	ElapsedUS int64           `json:"elapsed_us"`
+	StressCounts
+	Faults    []StressFault  `json:"faults"`
+	Verdict   replay.Verdict `json:"verdict"`
+	Reason    string         `json:"reason"`   // why it is broken or inconclusive; of a stress run that held, how it was judged
+	Expected  bool           `json:"expected"` // it came out as this limiter must
+	First     ProveSchedule  `json:"first"`    // the simplest that breaks the rule, or else one of the longest that keep it
+	ElapsedUS int64          `json:"elapsed_us"`
 }
 
 // ProveSchedule is one order of commands and what came of it.
@@ -105,7 +112,7 @@ func (p scheduled) row(found explore.Result) ProveRow {
 	return ProveRow{
 		Limiter: p.Entry.Name, Atomic: p.Entry.Atomic(), Twin: p.Entry.Twin, BrokenBy: p.Entry.BrokenBy, Mode: "explore",
 		Clients: p.Clients, Calls: p.Calls, Start: p.Start, Skew: p.Skew, Slots: found.Slots, Orders: found.Orders,
-		States: found.States, Crashes: found.Crashes, Violating: found.Violating, Retries: found.Retries, Verdict: replay.Held,
+		States: found.States, Crashes: found.Crashes, Violating: found.Violating, Retries: found.Retries, Faults: []StressFault{}, Verdict: replay.Held,
 		First: p.schedule(found.Shown, found.Slots),
 	}
 }

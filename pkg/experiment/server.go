@@ -48,11 +48,16 @@ func openServer(ctx context.Context, env Env, conn target.Conn, private bool) (*
 	if !private {
 		return connect(ctx, &server{Server: Server{At: conn.String()}, conn: conn})
 	}
-	kept, err := redisd.StartKept(ctx, env.Self, redisd.Options{})
+	return openPrivate(ctx, env, conn.Timeout, redisd.Options{})
+}
+
+// openPrivate starts a private server and connects to it.
+func openPrivate(ctx context.Context, env Env, timeout time.Duration, opts redisd.Options) (*server, error) {
+	kept, err := redisd.StartKept(ctx, env.Self, opts)
 	if err != nil {
 		return nil, &limiter.Error{Class: limiter.ClassUnreachable, Err: err}
 	}
-	conn = target.Conn{Socket: kept.Socket(), Timeout: conn.Timeout}
+	conn := target.Conn{Socket: kept.Socket(), Timeout: timeout}
 	s, err := connect(ctx, &server{Server: Server{Private: true, At: "unix socket"}, conn: conn, kept: kept})
 	if err != nil {
 		return nil, errors.Join(err, kept.Close())

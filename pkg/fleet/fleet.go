@@ -94,6 +94,14 @@ func (f *Fleet) Run(ctx context.Context, j Job) (Round, error) {
 	return f.gather(ctx, told, j.Measured != nil)
 }
 
+// Signal sends a signal to worker i, as whoever wants to see it stop or die does. A worker that has ended is an error.
+func (f *Fleet) Signal(i int, s os.Signal) error {
+	if err := f.workers[i].cmd.Process.Signal(s); err != nil {
+		return fmt.Errorf("signal worker %d: %w", i, err)
+	}
+	return nil
+}
+
 // each calls do for all workers at once and returns the first error in their order.
 func (f *Fleet) each(do func(i int, p *process) error) error {
 	errs := make([]error, len(f.workers))

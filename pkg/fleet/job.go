@@ -34,6 +34,8 @@ type Job struct {
 	Apart bool `json:"apart"`
 	// Measured, if set, has the calls measured and not recorded: the Round has no Ops, and Key and Attempts say nothing.
 	Measured *Measured `json:"measured,omitempty"`
+	// Wild, if set, has the clients ask at random: Cost and Attempts say nothing, and Key is what names begin with.
+	Wild *Wild `json:"wild,omitempty"`
 	// AtGate, if set, is called when all workers are ready, just before the gate opens.
 	AtGate func() error `json:"-"`
 	Proc   int          `json:"proc"` // set by Run
@@ -61,6 +63,17 @@ type Measured struct {
 	AutoPipeline bool          `json:"autopipeline"`
 	Procs        int           `json:"procs"` // processes that share the keys
 	Tidy         bool          `json:"tidy"`  // delete the keys, by name, when the next job comes or none does
+}
+
+// Wild is a load of random costs, keys and pauses that runs for a time. Its seed gives the same costs, keys and pauses
+// again, and not the interleaving.
+type Wild struct {
+	For   time.Duration   `json:"for_ns"`
+	Keys  int             `json:"keys"`
+	Costs []int64         `json:"costs"`    // one of which each request takes
+	Pause time.Duration   `json:"pause_ns"` // the longest before a request
+	Seed  uint64          `json:"seed"`
+	Skew  []time.Duration `json:"skew,omitempty"` // of each process's clock, for limiters that decide on it; of the others 0
 }
 
 // Usage is what the workers themselves used.

@@ -110,7 +110,7 @@ func (w *worker) prepare(ctx context.Context, j Job) ([]limiter.Limiter, error) 
 			clients[i] = clients[0]
 			continue
 		}
-		if clients[i], err = entry.New(w.rdb, j.Limit, limiter.WithPrefix(j.Prefix)); err != nil {
+		if clients[i], err = entry.New(w.rdb, j.Limit, j.options()...); err != nil {
 			return nil, err
 		}
 		if _, err = clients[i].Check(ctx, j.Key, 0); err != nil {
@@ -181,7 +181,7 @@ func (w *worker) run(ctx context.Context, j Job, clients []limiter.Limiter) load
 	for i, l := range clients {
 		wg.Go(func() {
 			recorded := history.Record(l, j.origin(i), func(op history.Op) { w.record(op) })
-			sums[i] = load.Run(ctx, recorded, load.Plan{Key: func() string { return j.Key }, Cost: j.Cost, Attempts: j.Attempts})
+			sums[i] = load.Run(ctx, recorded, j.plan(i))
 		})
 	}
 	wg.Wait()

@@ -22,6 +22,7 @@ type line struct {
 	Cost     int64         `json:"cost"`
 	CallNS   int64         `json:"call_ns"`
 	ReturnNS int64         `json:"return_ns,omitempty"`
+	UntilNS  int64         `json:"until_ns,omitempty"`
 	Outcome  string        `json:"outcome"`
 	Class    limiter.Class `json:"class,omitempty"`
 	Decision *answer       `json:"decision,omitempty"`
@@ -47,7 +48,7 @@ func (o Op) MarshalJSON() ([]byte, error) {
 	l := line{
 		Proc: o.Proc, Client: o.Client, Seq: o.Seq, Key: o.Key, ID: o.Request.ID,
 		Limit: o.Request.Limit.Events, WindowUS: o.Request.Limit.Window.Microseconds(), Burst: o.Request.Limit.Burst,
-		Cost: o.Request.Cost, CallNS: o.Call, ReturnNS: o.Return, Outcome: o.Outcome.String(), Class: o.Class,
+		Cost: o.Request.Cost, CallNS: o.Call, ReturnNS: o.Return, UntilNS: o.Until, Outcome: o.Outcome.String(), Class: o.Class,
 	}
 	if o.Outcome == Decided {
 		d := o.Decision
@@ -74,7 +75,7 @@ func (o *Op) UnmarshalJSON(data []byte) error {
 	}
 	*o = Op{
 		Proc: l.Proc, Client: l.Client, Seq: l.Seq, Key: l.Key,
-		Call: l.CallNS, Return: l.ReturnNS, Outcome: outcome, Class: l.Class,
+		Call: l.CallNS, Return: l.ReturnNS, Until: l.UntilNS, Outcome: outcome, Class: l.Class,
 		Request: model.Request{
 			Limit: limiter.Limit{Events: l.Limit, Window: time.Duration(l.WindowUS) * time.Microsecond, Burst: l.Burst},
 			Cost:  l.Cost, ID: l.ID,

@@ -32,6 +32,7 @@ type Op struct {
 	Key          string
 	Request      model.Request
 	Call, Return int64 // ns of CLOCK_MONOTONIC, which all processes of one machine share; Return is 0 while Open
+	Until        int64 // ns; of an Unknown call: by then it had counted if it ever did; 0 is not known
 	Outcome      Outcome
 	Class        limiter.Class // of the error; empty when Decided
 	Decision     limiter.Decision

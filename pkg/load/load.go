@@ -17,13 +17,15 @@ import (
 
 // Plan is what one client does.
 type Plan struct {
-	Key      func() string // names the key of the next request
-	Cost     int64         // events a request
-	Attempts int64         // requests; 0 is no bound
-	For      time.Duration // after which no request begins; 0 is no bound
-	Every    time.Duration // between the times at which two requests are due; 0: when the last was answered
-	Phase    time.Duration // of the first request that is due
-	Batch    int           // requests a round trip, of a limiter.Batcher; 0 and 1 send each alone
+	Key      func() string        // names the key of the next request
+	Cost     int64                // events a request
+	Costs    func() int64         // of the next request, in the place of Cost; nil without
+	Pause    func() time.Duration // of a closed loop before the next request; nil without
+	Attempts int64                // requests; 0 is no bound
+	For      time.Duration        // after which no request begins; 0 is no bound
+	Every    time.Duration        // between the times at which two requests are due; 0: when the last was answered
+	Phase    time.Duration        // of the first request that is due
+	Batch    int                  // requests a round trip, of a limiter.Batcher; 0 and 1 send each alone
 }
 
 // Summary counts what clients did. Requests, not events.
@@ -51,12 +53,23 @@ func Run(ctx context.Context, l limiter.Limiter, p Plan) Summary {
 	return s
 }
 
+func (p Plan) cost() int64 {
+	if p.Costs != nil {
+		return p.Costs()
+	}
+	return p.Cost
+}
+
 // size is how many requests one round trip carries.
 func (p Plan) size() int64 { return int64(max(1, p.Batch)) }
 
 func (p Plan) closed(ctx context.Context, send func(), s *Summary) {
 	start := time.Now()
 	for n, sent := int64(0), start; p.goesOn(n, sent.Sub(start)) && ctx.Err() == nil; n += p.size() {
+		if p.Pause != nil {
+			time.Sleep(p.Pause())
+			sent = time.Now()
+		}
 		send()
 		done := time.Now()
 		s.Latency.record(done.Sub(sent), p.size())
@@ -96,7 +109,7 @@ func (p Plan) goesOn(n int64, passed time.Duration) bool {
 func (p Plan) sender(ctx context.Context, l limiter.Limiter, s *Summary) func() {
 	batcher, ok := l.(limiter.Batcher)
 	if !ok || p.Batch <= 1 {
-		return func() { s.count(l.Check(ctx, p.Key(), p.Cost)) }
+		return func() { s.count(l.Check(ctx, p.Key(), p.cost())) }
 	}
 	keys, answers := make([]string, p.Batch), make([]limiter.Answer, p.Batch)
 	return func() {

@@ -23,7 +23,17 @@ type report struct {
 	Dir     string  `json:"dir,omitempty"`
 	Error   string  `json:"error,omitempty"`
 	Missing missing `json:"missing,omitempty"`
+	Obeyed  bool    `json:"obeyed,omitempty"` // the last order, unless Error says why not
 }
+
+// order is what the parent may ask of a keeper after it has the first report, one a line. Each is answered by a report.
+type order string
+
+const (
+	orderStop     order = "stop"     // SIGSTOP
+	orderContinue order = "continue" // SIGCONT
+	orderRestart  order = "restart"  // kill -9, and start again in the same folder
+)
 
 // missing names a sentinel error in a report.
 type missing string
@@ -35,27 +45,39 @@ const (
 )
 
 // Keep is the body of a keeper process. It reads Options from stdin as one JSON value, starts a server as its child and
-// reports it on stdout. Then it waits for the end of stdin, which comes when the parent closes it or dies in whatever
-// way, or for the death of the server; and takes server and folder away.
+// reports it on stdout. Then it does to the server what stdin tells it, and waits for the end of stdin, which comes when
+// the parent closes it or dies in whatever way, or for the death of the server; and takes server and folder away.
 //
 // It ignores the signals by which a terminal ends a process group: whoever handles Ctrl-C in the parent still needs the
 // server. If the keeper itself is killed, on Linux the server dies with it and [Kept.Close] removes the folder.
 func Keep(stdin io.Reader, stdout io.Writer) error {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	var opts Options
-	if err := json.NewDecoder(stdin).Decode(&opts); err != nil {
+	in := json.NewDecoder(stdin)
+	if err := in.Decode(&opts); err != nil {
 		return fmt.Errorf("read the options of the server to keep: %w", err)
 	}
 	ctx, orphaned := context.WithCancel(context.Background())
 	defer orphaned()
+	orders := make(chan order)
 	go func() {
-		io.Copy(io.Discard, stdin)
-		orphaned()
+		defer orphaned()
+		for {
+			var o order
+			if in.Decode(&o) != nil {
+				return
+			}
+			select {
+			case orders <- o:
+			case <-ctx.Done():
+				return
+			}
+		}
 	}()
-	return keep(ctx, opts, json.NewEncoder(stdout))
+	return keep(ctx, opts, orders, json.NewEncoder(stdout))
 }
 
-func keep(ctx context.Context, opts Options, out *json.Encoder) error {
+func keep(ctx context.Context, opts Options, orders <-chan order, out *json.Encoder) error {
 	s, err := Start(ctx, opts)
 	if err != nil {
 		return errors.Join(err, out.Encode(failure(err)))
@@ -64,12 +86,38 @@ func keep(ctx context.Context, opts Options, out *json.Encoder) error {
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	select {
-	case <-ctx.Done():
-	case <-s.Done():
-		err = errors.Join(s.Err(), out.Encode(failure(s.Err())))
+	for err == nil {
+		select {
+		case <-ctx.Done():
+			return s.Close()
+		case <-s.Done():
+			err = errors.Join(s.Err(), out.Encode(failure(s.Err())))
+			return errors.Join(err, s.Close())
+		case o := <-orders:
+			err = out.Encode(s.obey(ctx, o))
+		}
 	}
 	return errors.Join(err, s.Close())
+}
+
+// obey does what the parent asked.
+func (s *Server) obey(ctx context.Context, o order) report {
+	var err error
+	switch o {
+	case orderStop:
+		err = s.signal(syscall.SIGSTOP)
+	case orderContinue:
+		err = s.signal(syscall.SIGCONT)
+	case orderRestart:
+		err = s.Restart(ctx)
+	default:
+		err = fmt.Errorf("a keeper knows no order %q", o)
+	}
+	r := report{Obeyed: true, PID: s.PID()}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	return r
 }
 
 func failure(err error) report {

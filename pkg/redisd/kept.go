@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -21,11 +22,14 @@ const closeLimit = 3 * time.Second
 // Kept is a private server that a keeper process takes away, whatever becomes of this one.
 type Kept struct {
 	where
-	pid    int
 	clock  *Clock
 	keeper *exec.Cmd
-	stdin  io.Closer
+	stdin  io.WriteCloser
 	stderr tail
+
+	ordering sync.Mutex // one order at a time
+	pid      atomic.Int64
+	obeyed   chan report // answers to orders
 
 	done  chan struct{} // closed when the keeper has ended
 	death error         // why, valid once done is closed
@@ -41,7 +45,7 @@ type Kept struct {
 //
 // Errors are those of [Start].
 func StartKept(ctx context.Context, self func(args ...string) *exec.Cmd, opts Options) (*Kept, error) {
-	k := &Kept{keeper: self(KeeperCommand), done: make(chan struct{})}
+	k := &Kept{keeper: self(KeeperCommand), done: make(chan struct{}), obeyed: make(chan report, 1)}
 	first, err := k.start(opts)
 	if err != nil {
 		return nil, fmt.Errorf("start the keeper of the private server: %w", err)
@@ -90,7 +94,10 @@ func (k *Kept) listen(stdout io.Reader, first chan<- report) {
 	err := reports.Decode(&r)
 	if err == nil {
 		first <- r
-		reports.Decode(&last)
+		for reports.Decode(&last) == nil && last.Obeyed {
+			k.obeyed <- last
+			last = report{}
+		}
 	}
 	k.keeper.Wait()
 	k.death = last.err()
@@ -116,7 +123,8 @@ func (k *Kept) settle(r report, opts Options) (err error) {
 	if err := r.err(); err != nil {
 		return err
 	}
-	k.pid, k.where = r.PID, where{dir: r.Dir, prog: program{name: r.Name, version: r.Version}}
+	k.pid.Store(int64(r.PID))
+	k.where = where{dir: r.Dir, prog: program{name: r.Name, version: r.Version}}
 	if opts.Clock {
 		if k.clock, err = mapWord(filepath.Join(k.dir, wordName)); err != nil {
 			return fmt.Errorf("share the clock: %w", err)
@@ -125,8 +133,38 @@ func (k *Kept) settle(r report, opts Options) (err error) {
 	return nil
 }
 
-// PID returns the process id of the server.
-func (k *Kept) PID() int { return k.pid }
+// PID returns the process id of the server, which Restart changes.
+func (k *Kept) PID() int { return int(k.pid.Load()) }
+
+// Stop stops the server as SIGSTOP does: it keeps its connections and answers nobody, until Continue.
+func (k *Kept) Stop() error { return k.order(orderStop) }
+
+// Continue lets a stopped server go on.
+func (k *Kept) Continue() error { return k.order(orderContinue) }
+
+// Restart kills the server as kill -9 does, starts it again on the same socket, in the same folder and with the same
+// clock, and returns when it answers. It comes back empty unless Options made it write to its folder. A server that does
+// not come back is gone, and Done tells.
+func (k *Kept) Restart() error { return k.order(orderRestart) }
+
+// order has the keeper do something to the server and waits until it is done.
+func (k *Kept) order(o order) error {
+	k.ordering.Lock()
+	defer k.ordering.Unlock()
+	if err := json.NewEncoder(k.stdin).Encode(o); err != nil {
+		return fmt.Errorf("%s the private server: %w", o, err)
+	}
+	select {
+	case r := <-k.obeyed:
+		k.pid.Store(int64(r.PID))
+		if err := r.err(); err != nil {
+			return fmt.Errorf("%s the private server: %w", o, err)
+		}
+		return nil
+	case <-k.done:
+		return fmt.Errorf("%s the private server: its keeper is gone", o)
+	}
+}
 
 // Clock returns the server's settable clock, nil unless Options asked for one. It starts as the real time.
 func (k *Kept) Clock() *Clock { return k.clock }

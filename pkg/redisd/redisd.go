@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -191,6 +192,13 @@ func (s *Server) Kill() {
 	if p := s.current(); p != nil {
 		p.kill()
 	}
+}
+
+func (s *Server) signal(sig syscall.Signal) error {
+	if err := s.current().cmd.Process.Signal(sig); err != nil {
+		return fmt.Errorf("signal the server: %w", err)
+	}
+	return nil
 }
 
 // Restart kills the server if it still runs and starts it again on the same socket, in the same folder and with the

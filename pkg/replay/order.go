@@ -13,9 +13,13 @@ import (
 
 // timed is an op under the key it is sorted by. Sorting the ops themselves would move 200 bytes at each swap.
 type timed struct {
-	at, call int64
+	at, call int64 // at has the number of the era above its times, which end before the year 2112
 	*history.Op
 }
+
+const eraBits = 52
+
+func (t timed) era() int64 { return t.at >> eraBits }
 
 func sortTimed(ts []timed) {
 	slices.SortFunc(ts, func(a, b timed) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.call, b.call)) })
@@ -36,20 +40,24 @@ func countTimed(ops []history.Op) (timed, untimed int) {
 }
 
 // sorted splits a history into what was decided, in the order of the server's clock, and what may have been: the
-// calls whose replies were lost, by when they were made.
-func sorted(ops []history.Op) (decided, lost []timed) {
+// calls whose replies were lost, by when they were made. In no era at all is a decision whose time is impossible.
+func sorted(ops []history.Op, eras []era) (decided, lost []timed, impossible *history.Op) {
 	decided = make([]timed, 0, len(ops))
 	for i := range ops {
 		switch op := &ops[i]; op.Outcome {
 		case history.Decided:
-			decided = append(decided, timed{op.Decision.At.UnixMicro(), op.Call, op})
+			n := place(eras, op)
+			if n < 0 {
+				return nil, nil, op
+			}
+			decided = append(decided, timed{int64(n)<<eraBits + op.Decision.At.UnixMicro(), op.Call, op})
 		case history.Unknown, history.Open:
 			lost = append(lost, timed{op.Call, op.Call, op})
 		}
 	}
 	sortTimed(decided)
 	sortTimed(lost)
-	return decided, lost
+	return decided, lost, nil
 }
 
 // byCall sorts the ops that are wanted by when they were called.

@@ -44,7 +44,10 @@ type Judgement struct {
 	Failed     int64
 	Unknown    int64
 	Replayed   int64       // decisions that the model was asked about, in an exact replay
+	Settled    int64       // lost calls of which later replies tell that they had counted
+	Loose      int64       // decisions that a lost call kept from being replayed, and that are no more generous than the rule
 	Difference *Difference // the first decision that the model does not make, in an exact replay
+	Worst      *Interval   // by which the rule is broken most; nil if it is not, or was not looked for
 	Apart      bool        // inconclusive only because no two clients overlapped, which another run may mend
 
 	undecided limiter.Class // of the first call that was not decided
@@ -93,29 +96,72 @@ func Judge(ops []history.Op, rule model.Rule, first, last Reading) Judgement {
 }
 
 // exact judges the calls on one fresh key by replaying them against the rule's model.
-func exact(ops []history.Op, rule model.Rule) Judgement {
+func exact(ops []history.Op, rule model.Rule) Judgement { return exactIn(ops, rule, Course{}.eras()) }
+
+// exactIn judges them on a clock that was set at times.
+func exactIn(ops []history.Op, rule model.Rule, eras []era) Judgement {
 	j := tally(ops, rule)
-	decided, lost := sorted(ops)
-	if len(decided) > 0 {
-		first, last := decided[0].Decision.At, decided[len(decided)-1].Decision.At
-		j.bound(rule.Most(decided[0].Request.Limit, first, last))
+	decided, lost, impossible := sorted(ops, eras)
+	if impossible != nil {
+		return j.because(Broken, fmt.Sprintf("%s bears %d, a time that the server's clock did not show while it was under way",
+			name(impossible), impossible.Decision.At.UnixMicro()))
 	}
+	j.bound(most(decided, rule))
 	if a, b, ok := outOfOrder(decided); ok {
 		return j.because(Broken, fmt.Sprintf(
 			"server time runs against real time: %s returned before %s was called, and bears a later time", name(a), name(b)))
 	}
-	difference, excused := replay(decided, lost, rule.Fresh)
+	found := replay(decided, lost, rule.Fresh)
+	j.Replayed, j.Settled, j.Loose = found.replayed, found.settledN, found.loose
 	switch {
-	case difference == nil:
-		j.Replayed = int64(len(decided))
-		return j.pressed(decided, "every decision replayed")
-	case excused && j.Overshoot == 0 && j.Undershoot == 0:
+	case found.difference != nil:
+		j.Difference = found.difference
+		j.Undershoot = max(j.Undershoot, undershootOf(*found.difference))
+		return j.because(Broken, found.difference.String())
+	case found.excused && j.Overshoot == 0 && j.Undershoot == 0:
 		return j.because(Inconclusive, fmt.Sprintf(
-			"%d lost replies, or the order within a microsecond, may explain %v", len(lost), difference))
+			"%d lost replies, or the order within a microsecond, may explain %v", len(lost), found.open))
+	case found.open != nil && (j.Overshoot > 0 || j.Undershoot > 0):
+		j.Difference = found.open
+		return j.because(Broken, found.open.String())
+	case found.open != nil:
+		return j.pressed(decided, fmt.Sprintf("%d decisions replayed, %d beside lost calls bounded", j.Replayed, j.Loose))
 	}
-	j.Difference = difference
-	j.Undershoot = max(j.Undershoot, undershootOf(*difference))
-	return j.because(Broken, difference.String())
+	return j.pressed(decided, "every decision replayed")
+}
+
+// most is the most that the rule admits in the time that decisions span, of each era as if it began afresh.
+func most(decided []timed, rule model.Rule) int64 {
+	sum := int64(0)
+	for from := 0; from < len(decided); {
+		to := from
+		for to+1 < len(decided) && decided[to+1].era() == decided[from].era() {
+			to++
+		}
+		sum = plus(sum, rule.Most(decided[from].Request.Limit, decided[from].Decision.At, decided[to].Decision.At))
+		from = to + 1
+	}
+	return sum
+}
+
+// JudgeCourse judges the calls on one key that was fresh at first, on a clock that was read often and set at times:
+// exactly if every decision bears the server's time, by the worst interval if none does.
+func JudgeCourse(ops []history.Op, rule model.Rule, course Course) Judgement {
+	eras := course.eras()
+	for _, e := range eras {
+		if by, yes := e.contradicted(); yes {
+			return tally(ops, rule).because(Inconclusive, fmt.Sprintf("the server's clock stepped by %v", by))
+		}
+	}
+	timed, untimed := countTimed(ops)
+	if untimed == 0 {
+		return exactIn(ops, rule, eras)
+	}
+	j := byWorst(ops, rule, eras)
+	if timed > 0 && j.Verdict == Held {
+		return j.because(Inconclusive, fmt.Sprintf("%d of %d decisions bear no server time", untimed, timed+untimed))
+	}
+	return j
 }
 
 // byBound judges the calls on one fresh key by the most that the rule admits over the time that passed.

@@ -8,42 +8,198 @@ import (
 )
 
 // search replays decisions in their order. Where the model disagrees, it first tries the other orders of decisions that
-// bear the same microsecond, then a lost call before them: a lost admission shows in the very next reply, whose
-// remaining is lower by it. When it came in is then a guess between two replies, and a log can show much later that it
-// was wrong. So once a call was lost, a difference accuses nobody. What does is a decision more generous than the rule
-// makes with every lost call left out, for a lost call can only take.
+// bear the same microsecond, then calls before them whose replies were lost: a lost admission shows in the very next
+// reply, whose remaining is lower by it. What no order and no lost call explains is a difference, and that is that.
+//
+// When a lost call came in is a guess between two replies, and a log can show much later that it was wrong. So for as
+// long as such a guess weighs, and while a call may still come in, a decision that does not follow is open, and accuses
+// nobody. The search then lets go of the state and waits until replies tell it again. What does accuse in the meantime is
+// a decision more generous than the rule makes with every lost call left out, for a lost call can only take.
 type search struct {
-	state    model.State
-	previous time.Time   // of the last decision
+	fresh    model.State
+	state    model.State // nil while it is not known
+	previous timed       // the last decision
 	lost     []timed     // not yet put in, by call
-	without  model.State // with every lost call left out; nil while nothing was guessed
-	gaveUp   bool        // more decisions bore one microsecond than could be ordered
 	tries    *int        // how many more places for lost calls to try: all subsets of many would take for ever
+	gaveUp   bool        // more decisions bore one microsecond than could be ordered
+
+	without model.State // with every lost call left out; nil while nothing is guessed
+	guessed timed       // the decision before which the last guess was made
+	fuzzy   bool        // the state may lie within a microsecond of the true one
+	found
 }
 
-// replay returns the first decision that the model does not make, nil if there is none, and whether a lost call may
-// explain it.
-func replay(decided, lost []timed, fresh model.State) (first *Difference, excused bool) {
+// found is what a search came to.
+type found struct {
+	difference *Difference // the first that nothing explains
+	open       *Difference // the first that a lost call may explain, though none was found that does
+	replayed   int64       // decisions that the model makes too
+	loose      int64       // decisions made while the state was not known
+	settledN   int64       // lost calls of which later replies told that they had counted
+	excused    bool        // open, and the state was never known again
+}
+
+// replay follows the model through all decisions.
+func replay(decided, lost []timed, fresh model.State) found {
 	tries := 1_000 + 20*len(lost) // enough for some lost calls before each reply that shows them
-	s := search{state: fresh, lost: lost, tries: &tries}
-	for n := 0; len(decided) > 0; decided = decided[n:] {
-		n = tie(decided)
-		group := decided[:n]
-		if generous := s.generous(group); generous != nil {
-			return generous, false
-		}
-		if first != nil {
-			continue // the state is not known any more
-		}
-		if first = s.follow(group); first == nil {
-			continue
-		}
-		if len(lost) == 0 {
-			return first, s.gaveUp
+	s := search{fresh: fresh, state: fresh, lost: lost, tries: &tries}
+	for at := 0; at < len(decided) && s.difference == nil; {
+		group := decided[at : at+tie(decided[at:])]
+		s.step(decided, at, group)
+		at += len(group)
+	}
+	s.excused = s.state == nil
+	return s.found
+}
+
+// step takes the decisions of one microsecond, which begin at a place in all.
+func (s *search) step(decided []timed, at int, group []timed) {
+	defer func() { s.previous = group[0] }()
+	s.forget(group)
+	if s.difference = s.generous(group); s.difference != nil {
+		return
+	}
+	if s.state == nil && !s.recover(decided, at) {
+		s.loose += int64(len(group))
+		return
+	}
+	d := s.follow(group)
+	switch {
+	case d == nil:
+		s.replayed += int64(len(group))
+	case s.guessing(group) || s.gaveUp || s.fuzzy && near(*d):
+		if s.open == nil {
+			s.open = d
 		}
 		s.guess(group)
+		s.state, s.fuzzy = nil, false
+		s.loose += int64(len(group))
+	default:
+		s.difference = d
 	}
-	return first, first != nil
+}
+
+// guessing tells whether a lost call that may still come in, or a guess at when one did, can explain anything.
+func (s *search) guessing(group []timed) bool {
+	for _, t := range s.lost {
+		if t.Call < latestReturn(group) {
+			return true
+		}
+	}
+	return s.without != nil
+}
+
+// forget drops the lost calls that can no longer come in, and ends the time of guesses when all that was guessed has
+// left the window.
+func (s *search) forget(group []timed) {
+	call := group[0].Call
+	for _, t := range group {
+		call = min(call, t.Call)
+	}
+	for i := 0; i < len(s.lost); i++ {
+		if until := s.lost[i].Until; until != 0 && until < call && s.previous.Op != nil && until < s.previous.Call {
+			s.lost = without(s.lost, i)
+			i--
+		}
+	}
+	if s.without != nil && s.state != nil && weighsNoMore(s.guessed, group[0]) {
+		s.without = nil
+	}
+}
+
+// weighsNoMore tells whether what happened at one decision is forgotten at another by every rule that forgets.
+func weighsNoMore(then, now timed) bool {
+	return now.era() == then.era() && now.Decision.At.Sub(then.Decision.At) > 2*now.Request.Limit.Window
+}
+
+// recover tries to tell the state before the decisions at a place from replies: from what was admitted in the last two
+// windows, where that is all that still weighs; or from what a single take would have left, which is all that a bucket
+// knows. It has to make the decisions that follow.
+func (s *search) recover(decided []timed, at int) bool {
+	if weighsNoMore(s.guessed, decided[at]) {
+		if state := s.since(decided[:at], decided[at]); s.makes(state, decided[at:], probation) {
+			s.state = state
+			return true
+		}
+	}
+	if at == 0 {
+		return false
+	}
+	for _, state := range s.takes(decided[at-1]) {
+		if s.makes(state, decided[at:], 5*probation) {
+			s.state, s.fuzzy = state, true
+			return true
+		}
+	}
+	return false
+}
+
+// probation is how many decisions a state that was recovered has to make before it is believed.
+const probation = 10
+
+// since is the state after all that was admitted in the last two windows.
+func (s *search) since(decided []timed, now timed) model.State {
+	from := len(decided)
+	for from > 0 && !weighsNoMore(decided[from-1], now) && decided[from-1].era() == now.era() {
+		from--
+	}
+	state := s.fresh
+	for _, t := range decided[from:] {
+		if t.Decision.Allowed {
+			state, _ = state.Check(t.Decision.At, t.Request)
+		}
+	}
+	return state
+}
+
+// takes are states that one take on a fresh key can have left so that a decision says what it says.
+func (s *search) takes(t timed) (states []model.State) {
+	const most = 200
+	d, w := t.Decision, t.Request.Limit.Window
+	if d.ResetAfter <= 0 || d.ResetAfter > w*most {
+		return nil
+	}
+	for cost := int64(1); cost <= most; cost++ {
+		r := t.Request
+		r.Cost = cost
+		_, full := s.fresh.Check(d.At, r)
+		if !full.Allowed {
+			break
+		}
+		if full.ResetAfter < d.ResetAfter {
+			continue
+		}
+		state, _ := s.fresh.Check(d.At.Add(d.ResetAfter-full.ResetAfter), r)
+		peek := r
+		peek.Cost = 0
+		if _, got := state.Check(d.At, peek); got.Remaining == d.Remaining && got.ResetAfter == d.ResetAfter {
+			states = append(states, state)
+		}
+	}
+	return states
+}
+
+// makes tells whether a state leads to the next n decisions.
+func (s *search) makes(state model.State, decided []timed, n int) bool {
+	probe := search{state: state}
+	for at := 0; at < min(n, len(decided)); {
+		group := decided[at : at+tie(decided[at:])]
+		next, d := probe.anyOrder(group)
+		if d != nil {
+			return false
+		}
+		probe.state = next
+		at += len(group)
+	}
+	return len(decided) > 0
+}
+
+// near tells whether a decision differs from the rule's by a microsecond of waiting alone.
+func near(d Difference) bool {
+	off := func(a, b time.Duration) bool { return (a - b).Abs() <= time.Microsecond }
+	got := d.Op.Decision
+	return got.Allowed == d.Want.Allowed && got.Remaining == d.Want.Remaining && off(got.RetryAfter, d.Want.RetryAfter) &&
+		off(got.ResetAfter, d.Want.ResetAfter)
 }
 
 // tie is how many decisions at the head bear the same time.
@@ -59,35 +215,102 @@ func tie(decided []timed) int {
 func (s *search) follow(group []timed) *Difference {
 	next, difference := s.anyOrder(group)
 	if difference == nil {
-		s.state, s.previous = next, group[0].Decision.At
+		s.state = next
 		return nil
 	}
+	if s.together(group) || s.apart(group) {
+		return nil
+	}
+	return difference
+}
+
+// together puts some of the lost calls in at one instant: those that a server did in one go when it went on.
+func (s *search) together(group []timed) bool {
+	var may []int
+	for i, t := range s.lost {
+		if t.Call < latestReturn(group) && t.Request.Cost > 0 && len(may) < 8 {
+			may = append(may, i)
+		}
+	}
+	for set := 1; set < 1<<len(may); set++ {
+		var in []timed
+		for bit, i := range may {
+			if set>>bit&1 == 1 {
+				in = append(in, s.lost[i])
+			}
+		}
+		for _, at := range s.instants(in, group) {
+			if *s.tries--; *s.tries < 0 {
+				return false
+			}
+			if state, ok := takeAll(s.state, in, at); ok {
+				branch := search{state: state}
+				if next, d := branch.anyOrder(group); d == nil {
+					s.putIn(group, in, next)
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// takeAll is the state after calls that were all admitted at one time.
+func takeAll(state model.State, in []timed, at time.Time) (model.State, bool) {
+	for _, t := range in {
+		next, d := state.Check(at, t.Request)
+		if !d.Allowed {
+			return nil, false
+		}
+		state = next
+	}
+	return state, true
+}
+
+// putIn settles lost calls: they had counted.
+func (s *search) putIn(group, in []timed, next model.State) {
+	s.guess(group)
+	s.state = next
+	s.settledN += int64(len(in))
+	for _, t := range in {
+		for i := range s.lost {
+			if s.lost[i].Op == t.Op {
+				s.lost = without(s.lost, i)
+				break
+			}
+		}
+	}
+}
+
+// apart puts lost calls in one by one, each at an instant of its own.
+func (s *search) apart(group []timed) bool {
 	for i, t := range s.lost {
 		if t.Call >= latestReturn(group) {
 			break
 		}
-		for _, at := range instants(s.previous, t, group) {
+		for _, at := range s.instants(s.lost[i:i+1], group) {
 			with, d := s.state.Check(at, t.Request)
 			if !d.Allowed {
 				continue // leaves no trace
 			}
 			if *s.tries--; *s.tries < 0 {
-				return difference
+				return false
 			}
-			branch := search{state: with, previous: at, lost: without(s.lost, i), tries: s.tries}
+			branch := search{state: with, previous: s.previous, lost: without(s.lost, i), tries: s.tries, without: s.state}
 			if branch.follow(group) == nil {
 				s.guess(group)
-				s.state, s.previous, s.lost = branch.state, branch.previous, branch.lost
-				return nil
+				s.state, s.lost, s.settledN = branch.state, branch.lost, s.settledN+1+branch.settledN
+				return true
 			}
 		}
 	}
-	return difference
+	return false
 }
 
 // guess begins to follow what the rule does without the lost calls, from before the group on.
 func (s *search) guess(group []timed) {
-	if s.without == nil {
+	s.guessed = group[len(group)-1]
+	if s.without == nil && s.state != nil {
 		s.without = s.state
 		s.take(group)
 	}
@@ -159,12 +382,22 @@ func permute(state model.State, group []timed, tries *int) (model.State, bool) {
 	return nil, false
 }
 
-// instants are the times at which a lost call may have been decided so that the group's replies follow: just before
-// them, just after what came before, and the time that a reply's own reset or retry points at.
-func instants(previous time.Time, lost timed, group []timed) []time.Time {
-	w := lost.Request.Limit.Window
+// instants are the times at which lost calls may have been decided so that the group's replies follow: just before them,
+// just after what came before, the time that a reply's own reset or retry points at, and the time that makes up for what
+// a bucket had refilled since.
+func (s *search) instants(in, group []timed) []time.Time {
+	w := in[0].Request.Limit.Window
 	head := group[0].Decision
-	candidates := []time.Time{head.At, head.At.Add(head.ResetAfter - w), head.At.Add(head.RetryAfter - w), previous}
+	candidates := []time.Time{head.At, head.At.Add(head.ResetAfter - w), head.At.Add(head.RetryAfter - w)}
+	if state, ok := takeAll(s.state, in, head.At); ok {
+		_, got := state.Check(head.At, group[0].Request)
+		candidates = append(candidates, head.At.Add(head.ResetAfter-got.ResetAfter))
+	}
+	var previous time.Time
+	if s.previous.Op != nil && s.previous.era() == group[0].era() {
+		previous = s.previous.Decision.At
+		candidates = append(candidates, previous)
+	}
 	possible := candidates[:0]
 	for _, at := range candidates {
 		if !at.IsZero() && !at.Before(previous) && !at.After(head.At) {

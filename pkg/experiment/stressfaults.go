@@ -1,0 +1,246 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/rlctl/rlctl/pkg/history"
+	"github.com/rlctl/rlctl/pkg/replay"
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+// stressFault is one row of the table of faults: what goes wrong, and how it is brought about.
+//
+// A fault is over when apply returns. It was applied under traffic if a call was under way in that time, and if it met
+// what it was meant for: hits tells how much of that.
+type stressFault struct {
+	name string
+	what string                                    // it does, for a reader
+	most int                                       // times in a run; 0: any number
+	not  func(s *stressing, e target.Entry) string // why it cannot be had; empty if it can; nil: always
+	do   func(ctx context.Context, s *stressing) (hits int64, err error)
+}
+
+const faultWorkerKill = "worker-kill"
+
+// Times of faults. What stops lasts longer than a call waits, so that some are given up and run all the same.
+const (
+	pauseFor      = 100 * time.Millisecond
+	workerStopFor = 300 * time.Millisecond
+	cutWithin     = time.Second
+)
+
+// stressFaults is the table.
+func stressFaults() []stressFault {
+	return []stressFault{
+		{name: "script-flush", what: "the server forgets all scripts", do: flushScripts},
+		{name: "client-kill", what: "the server closes all connections", do: killClients},
+		{name: "client-pause", what: "the server answers nobody for a while", do: pauseClients},
+		{name: "reply-cut", what: "a reply is lost after the command ran", do: cutReply},
+		{name: faultWorkerKill, what: "a process of callers dies in mid-call", most: 1, do: killWorker, not: lastWorker},
+		{name: "worker-stop", what: "a process of callers stops and goes on", do: stopWorker},
+		{name: "server-stop", what: "the server stops for longer than calls wait, and goes on", do: stopServer},
+		{name: "server-restart", what: "the server is killed and comes back with what it had written", do: restartServer},
+		{name: "clock-step", what: "the server's clock steps forth and back, by seconds and an hour", do: stepClock, not: unsteppable},
+	}
+}
+
+func flushScripts(ctx context.Context, s *stressing) (int64, error) {
+	return 1, s.ask(ctx, func() error { return s.srv.rdb.ScriptFlush(ctx).Err() })
+}
+
+func killClients(ctx context.Context, s *stressing) (n int64, err error) {
+	err = s.ask(ctx, func() (err error) {
+		n, err = s.srv.rdb.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes").Result()
+		return err
+	})
+	return n, err
+}
+
+// ask repeats a command until the server, which may just have come back, has taken it.
+func (s *stressing) ask(ctx context.Context, command func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, comesBack)
+	defer cancel()
+	for {
+		err := command()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		wait(ctx, 10*time.Millisecond)
+	}
+}
+
+// comesBack is how long a server that was restarted may be away.
+const comesBack = 5 * time.Second
+
+func pauseClients(ctx context.Context, s *stressing) (int64, error) {
+	if err := s.ask(ctx, func() error { return s.srv.rdb.ClientPause(ctx, pauseFor).Err() }); err != nil {
+		return 0, err
+	}
+	wait(ctx, pauseFor)
+	return 1, nil
+}
+
+func cutReply(ctx context.Context, s *stressing) (int64, error) {
+	before := s.cutter.Lost()
+	s.cutter.Cut(1)
+	for end := time.Now().Add(cutWithin); s.cutter.Lost() == before && time.Now().Before(end) && ctx.Err() == nil; {
+		wait(ctx, time.Millisecond)
+	}
+	return s.cutter.Lost() - before, nil
+}
+
+// killWorker kills the last process, so that the others keep their numbers.
+func killWorker(_ context.Context, s *stressing) (int64, error) {
+	s.killed++
+	return 1, s.fleet.Signal(s.Procs-s.killed, os.Kill)
+}
+
+func lastWorker(s *stressing, _ target.Entry) string {
+	if s.Procs < 2 {
+		return "it takes 2 processes"
+	}
+	return ""
+}
+
+func stopWorker(ctx context.Context, s *stressing) (int64, error) {
+	i := s.random.IntN(s.Procs - s.killed)
+	if err := s.fleet.Signal(i, syscall.SIGSTOP); err != nil {
+		return 0, err
+	}
+	wait(ctx, workerStopFor)
+	return 1, s.fleet.Signal(i, syscall.SIGCONT)
+}
+
+func stopServer(ctx context.Context, s *stressing) (int64, error) {
+	if err := s.srv.kept.Stop(); err != nil {
+		return 0, err
+	}
+	wait(ctx, s.Timeout+s.Timeout/2)
+	return 1, s.srv.kept.Continue()
+}
+
+func restartServer(_ context.Context, s *stressing) (int64, error) {
+	return 1, s.srv.kept.Restart()
+}
+
+// clockSteps bring the clock back to where it was.
+var clockSteps = [...]time.Duration{-10 * time.Second, time.Hour, -time.Hour, 10 * time.Second}
+
+func stepClock(_ context.Context, s *stressing) (int64, error) {
+	s.offset += clockSteps[len(s.steps)%len(clockSteps)]
+	step := replay.Step{Before: history.Now()}
+	s.srv.kept.Clock().Offset(s.offset)
+	step.After = history.Now()
+	s.steps = append(s.steps, step)
+	return 1, nil
+}
+
+func unsteppable(s *stressing, e target.Entry) string {
+	switch {
+	case s.srv.kept.Clock() == nil:
+		return "a clock that can be set wants Linux and a C compiler"
+	case !e.Atomic():
+		return "it decides without the server's clock, or does not tell it"
+	}
+	return ""
+}
+
+// wait waits for a time, or for the end of ctx.
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// StressFault is one fault of a run.
+type StressFault struct {
+	Fault    string `json:"fault"`
+	AtUS     int64  `json:"at_us"` // since the callers began
+	LastedUS int64  `json:"lasted_us"`
+	Ops      int64  `json:"ops"`  // calls that were under way in that time
+	Hits     int64  `json:"hits"` // connections, replies, processes or servers that it met
+	Applied  bool   `json:"applied"`
+	Problem  string `json:"problem,omitempty"` // why it could not be brought about
+
+	from, to int64 // ns of CLOCK_MONOTONIC
+}
+
+// plannedFault is a fault of a run to come.
+type plannedFault struct {
+	stressFault
+	at time.Duration // since the callers begin
+}
+
+// planFaults spreads the faults that the limiter can meet over the run: the whole table in a random order, again and
+// again, one in at least faultEvery.
+func (s *stressing) planFaults(e target.Entry) (plan []plannedFault) {
+	var table []stressFault
+	for _, f := range stressFaults() {
+		if s.wants(f.name) && (f.not == nil || f.not(s, e) == "") {
+			table = append(table, f)
+		}
+	}
+	if len(table) == 0 {
+		return nil
+	}
+	from, to := s.Duration/20, s.Duration-s.Duration/8
+	turns := max(1, int((to-from)/faultEvery)/len(table))
+	for turn := range turns {
+		s.random.Shuffle(len(table), func(i, j int) { table[i], table[j] = table[j], table[i] })
+		for _, f := range table {
+			if f.most == 0 || turn < f.most {
+				plan = append(plan, plannedFault{stressFault: f})
+			}
+		}
+	}
+	slot := (to - from) / time.Duration(len(plan))
+	for i := range plan {
+		plan[i].at = from + time.Duration(i)*slot + rand.N(slot/4+1)
+	}
+	return plan
+}
+
+// faultEvery leaves a fault time to show in what follows.
+const faultEvery = 500 * time.Millisecond
+
+// bring brings about one fault after the other, each at its time or as soon as the one before is over.
+func (s *stressing) bring(ctx context.Context, plan []plannedFault, start time.Time) (faults []StressFault) {
+	origin := history.Now() - time.Since(start).Nanoseconds()
+	for _, f := range plan {
+		wait(ctx, time.Until(start.Add(f.at)))
+		got := StressFault{Fault: f.name, from: history.Now()}
+		if ctx.Err() != nil || time.Since(start) > s.Duration {
+			got.to, got.Problem = got.from, "the run was over before"
+		} else {
+			var err error
+			if got.Hits, err = f.do(ctx, s); err != nil {
+				got.Problem = fmt.Sprint(err)
+			}
+			got.to = history.Now()
+		}
+		got.AtUS, got.LastedUS = (got.from-origin)/1000, (got.to-got.from)/1000
+		faults = append(faults, got)
+	}
+	return faults
+}
+
+// meet counts for each fault the calls that were under way, and tells whether it counts as applied.
+func meet(faults []StressFault, ops []history.Op) {
+	for i := range faults {
+		f := &faults[i]
+		for j := range ops {
+			if op := &ops[j]; op.Call <= f.to && (op.Return == 0 || op.Return >= f.from) {
+				f.Ops++
+			}
+		}
+		f.Applied = f.Ops > 0 && f.Hits > 0 && f.Problem == ""
+	}
+}

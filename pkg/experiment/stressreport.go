@@ -1,0 +1,91 @@
+package experiment
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rlctl/rlctl/pkg/replay"
+	"github.com/rlctl/rlctl/pkg/report"
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+// stressed tells whether the result is of a stress run.
+func (r *ProveResult) stressed() bool { return r.DurationUS > 0 }
+
+// stressSetting says under what the limiters were.
+func (r *ProveResult) stressSetting() report.Line {
+	return report.Text("redis %s (private, appendfsync always)   %s x %s on %s, random costs and pauses, %s each   limit %s per %s",
+		r.Redis.Version, report.Count(int64(r.Procs), "process", "processes"),
+		report.Count(int64(r.Clients/max(1, r.Procs)), "client", "clients"), report.Count(int64(r.Keys), "key", "keys"),
+		report.Duration(time.Duration(r.DurationUS)*time.Microsecond), report.Int(r.Limit),
+		report.Duration(time.Duration(r.WindowUS)*time.Microsecond))
+}
+
+func (r *ProveResult) stressTable() report.Table {
+	t := report.Table{Columns: []report.Column{
+		{Title: "LIMITER"}, {Title: "OPS", Right: true}, {Title: "DENIED", Right: true}, {Title: "ERRORS", Right: true, Wide: true},
+		{Title: "UNKNOWN", Right: true}, {Title: "SETTLED", Right: true, Wide: true}, {Title: "AT ONCE", Right: true, Wide: true},
+		{Title: "FAULTS", Right: true}, {Title: "OVER", Right: true}, {Title: "VERDICT", Wrap: 24},
+	}}
+	for _, row := range r.Results {
+		t.Add(report.Plain(row.Limiter), number(row.Ops), number(row.Denied), number(row.Errors), number(row.Unknown),
+			number(row.Settled), number(row.AtOnce), report.Plain(fmt.Sprintf("%d of %d", row.applied(""), len(row.Faults))),
+			difference(row.Overshoot), row.stressVerdict())
+	}
+	return t
+}
+
+// applied counts the faults of a kind, or all, that met traffic.
+func (row ProveRow) applied(kind string) (n int64) {
+	for _, f := range row.Faults {
+		if f.Applied && (kind == "" || f.Fault == kind) {
+			n++
+		}
+	}
+	return n
+}
+
+func (row ProveRow) stressVerdict() report.Cell {
+	switch {
+	case row.Verdict == replay.Inconclusive:
+		return report.Cell{Text: "inconclusive: " + row.Reason, Tone: report.Warn}
+	case row.Verdict == replay.Broken && row.Expected:
+		return report.Cell{Text: "broken, as it must be: " + row.Reason, Tone: report.Good}
+	case row.Verdict == replay.Broken:
+		return report.Cell{Text: "BROKEN: " + row.Reason, Tone: report.Bad}
+	case !row.Expected:
+		return report.Cell{Text: "not caught: held " + row.Reason, Tone: report.Bad}
+	case row.BrokenBy != target.Nothing:
+		return report.Cell{Text: fmt.Sprintf("held; %s breaks it", row.BrokenBy), Tone: report.Good}
+	case row.Replayed > 0:
+		text := "held   " + report.Int(row.Replayed) + " replayed"
+		if row.Loose > 0 {
+			text += ", " + report.Int(row.Loose) + " bounded"
+		}
+		return report.Cell{Text: text, Tone: report.Good}
+	}
+	return report.Cell{Text: "held   " + row.Reason, Tone: report.Good}
+}
+
+// stressFoot says what happened to them.
+func (r *ProveResult) stressFoot() []report.Line {
+	var kinds []string
+	for _, f := range stressFaults() {
+		n := int64(0)
+		for _, row := range r.Results {
+			n += row.applied(f.name)
+		}
+		if n > 0 {
+			kinds = append(kinds, f.name+" "+report.Int(n))
+		}
+	}
+	faults := "none"
+	if len(kinds) > 0 {
+		faults = strings.Join(kinds, ", ")
+	}
+	return []report.Line{
+		report.Text("faults under traffic: %s", faults),
+		report.Text("seed %s: it gives the costs, keys, pauses and faults again, not the interleaving   %.1f s", r.Seed, float64(r.ElapsedUS)/1e6),
+	}
+}
