@@ -1,8 +1,10 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +19,7 @@ import (
 func newProve(e *env, conn *connFlags) *cobra.Command {
 	p := experiment.Prove{Skew: true, Starts: []explore.Start{explore.Empty, explore.OneLeft}}
 	st := experiment.Stress{}
+	kept := ""
 	limit, exploring, stressing, lasts, seed := limitFlags{}, true, false, duration(20*time.Second), hex(0)
 	c := &cobra.Command{
 		Use:   "prove [LIMITER...]",
@@ -47,6 +50,7 @@ func newProve(e *env, conn *connFlags) *cobra.Command {
 	flags.IntVar(&st.Keys, "keys", 3, "under stress: keys that are asked")
 	flags.StringSliceVar(&st.Faults, "fault", nil, "under stress: faults that happen (default: "+strings.Join(experiment.FaultNames(), ",")+")")
 	flags.Var(&seed, "seed", "under stress: of costs, keys, pauses and faults (default: random)")
+	flags.StringVar(&kept, "history", "", "under stress: also write every call to `FILE`, as JSON lines")
 	out := newResultFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if stressing {
@@ -70,9 +74,9 @@ func newProve(e *env, conn *connFlags) *cobra.Command {
 			if st.Limit, err = limit.read(flags); err != nil {
 				return err
 			}
-			return runProve(c.Context(), e, st, out)
+			return runStress(c.Context(), e, st, out, kept)
 		}
-		if err := excludes(flags, "explore", "duration", "procs", "keys", "fault", "seed"); err != nil {
+		if err := excludes(flags, "explore", "duration", "procs", "keys", "fault", "seed", "history"); err != nil {
 			return err
 		}
 		if err := excludes(flags, "explore", connection...); err != nil {
@@ -106,6 +110,23 @@ const (
 	stressWindow  = 200 * time.Millisecond
 	stressTimeout = 200 * time.Millisecond
 )
+
+// runStress runs it and keeps its history, if a file is named for it.
+func runStress(ctx context.Context, e *env, p experiment.Stress, out *resultFlags, kept string) error {
+	if kept == "" {
+		return runProve(ctx, e, p, out)
+	}
+	if err := writable(kept); err != nil {
+		return writeError{kept, err}
+	}
+	var ran error // what broke is what one wants to keep
+	err := save(kept, func(w io.Writer) error {
+		p.History = w
+		ran = runProve(ctx, e, p, out)
+		return nil
+	})
+	return cmp.Or(ran, err)
+}
 
 // connectionBut are the flags of the connection without some.
 func connectionBut(names ...string) []string {

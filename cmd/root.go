@@ -97,6 +97,7 @@ func newRoot(e *env) *cobra.Command {
 	root.AddCommand(
 		newRace(e, conn),
 		newProve(e, conn),
+		newJudge(e),
 		newBench(e, conn),
 		newMem(e, conn),
 		newCheck(e, conn),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/fleet"
+	"github.com/rlctl/rlctl/pkg/history"
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/target"
@@ -89,7 +90,7 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 
 // judge is what a round came to, an interrupted one too.
 func (r *race) judge(
-	ctx context.Context, e target.Entry, key string, first replay.Reading, got fleet.Round, elapsed time.Duration,
+	ctx context.Context, e target.Entry, key string, first history.Reading, got fleet.Round, elapsed time.Duration,
 ) (RaceRound, error) {
 	last, err := r.srv.now(ctx, key)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/rlctl/rlctl/pkg/history"
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/redisd"
-	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/target"
 	"github.com/rlctl/rlctl/pkg/wire"
 )
@@ -101,7 +100,7 @@ func version(info string) string {
 }
 
 // now reads the clock of the node that holds a key.
-func (s *server) now(ctx context.Context, key string) (r replay.Reading, err error) {
+func (s *server) now(ctx context.Context, key string) (r history.Reading, err error) {
 	var node redis.Cmdable = s.rdb
 	if cluster, ok := s.rdb.(*redis.ClusterClient); ok {
 		master, err := cluster.MasterForKey(ctx, key)

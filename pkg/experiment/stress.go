@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/fleet"
+	"github.com/rlctl/rlctl/pkg/history"
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/redisd"
 	"github.com/rlctl/rlctl/pkg/replay"
@@ -96,10 +97,10 @@ type stressing struct {
 	random *rand.Rand
 
 	// Of the limiter under way.
-	fleet  *fleet.Fleet
-	killed int           // workers
-	offset time.Duration // of the server's clock
-	steps  []replay.Step
+	fleet   *fleet.Fleet
+	killed  int // workers
+	stepped int // times that the clock was, in all runs
+	steps   []history.Step
 }
 
 // Run stresses each limiter. One that an interrupt or an error ends returns what there is, marked partial, beside the
@@ -171,10 +172,19 @@ func (s *stressing) close() error { return errors.Join(s.cutter.Close(), s.srv.c
 func (s *stressing) row(ctx context.Context, e target.Entry) (ProveRow, error) {
 	start := time.Now()
 	s.killed, s.steps = 0, nil
+	if clock := s.srv.kept.Clock(); clock != nil {
+		clock.Real()
+	}
 	base := fmt.Sprintf("rlctl-%x-%s", s.Seed, e.Name)
 	run, err := s.run(ctx, e, base)
 	if err != nil {
 		return ProveRow{}, err
+	}
+	run.bound()
+	if s.History != nil {
+		if err := history.Write(s.History, s.history(e, run)); err != nil {
+			return ProveRow{}, err
+		}
 	}
 	row, err := s.judge(context.WithoutCancel(ctx), e, base, run)
 	row.ElapsedUS = time.Since(start).Microseconds()
@@ -194,12 +204,12 @@ func (s *stressing) run(ctx context.Context, e target.Entry, base string) (run s
 		return run, err
 	}
 	defer s.fleet.Close()
-	first, err := s.srv.now(ctx, base)
+	first, err := s.certainReading(ctx, base)
 	if err != nil {
 		return run, err
 	}
 	over := make(chan struct{})
-	acting, watching := make(chan []StressFault, 1), make(chan []replay.Reading, 1)
+	acting, watching := make(chan []StressFault, 1), make(chan []history.Reading, 1)
 	job := s.job(e, base)
 	job.AtGate = func() error {
 		plan, start := s.planFaults(e), time.Now()
@@ -219,8 +229,8 @@ func (s *stressing) run(ctx context.Context, e target.Entry, base string) (run s
 	if err != nil {
 		return run, err
 	}
-	last, err := s.lastReading(ctx, base)
-	run.course.Readings = slices.Concat([]replay.Reading{first}, run.course.Readings, []replay.Reading{last})
+	last, err := s.certainReading(ctx, base)
+	run.course.Readings = slices.Concat([]history.Reading{first}, run.course.Readings, []history.Reading{last})
 	run.course.Steps = s.steps
 	meet(run.faults, run.Ops)
 	return run, err
@@ -248,7 +258,7 @@ func skews(procs int) []time.Duration {
 }
 
 // readClock reads the server's clock over and over, so that its time is known of every instant between two steps.
-func (s *stressing) readClock(ctx context.Context, key string, over <-chan struct{}) (readings []replay.Reading) {
+func (s *stressing) readClock(ctx context.Context, key string, over <-chan struct{}) (readings []history.Reading) {
 	tick := time.NewTicker(readEvery)
 	defer tick.Stop()
 	for {
@@ -265,9 +275,31 @@ func (s *stressing) readClock(ctx context.Context, key string, over <-chan struc
 
 const readEvery = 20 * time.Millisecond
 
-// lastReading waits for a server that may just have come back.
-func (s *stressing) lastReading(ctx context.Context, key string) (r replay.Reading, err error) {
+// certainReading reads the clock of a server that may just have come back.
+func (s *stressing) certainReading(ctx context.Context, key string) (r history.Reading, err error) {
 	ctx = context.WithoutCancel(ctx)
 	err = s.ask(ctx, func() (err error) { r, err = s.srv.now(ctx, key); return err })
 	return r, err
+}
+
+// history is what is kept of a run.
+func (s *stressing) history(e target.Entry, run stressRun) history.History {
+	h := history.Head{Limiter: e.Name, Seed: fmt.Sprintf("%x", s.Seed), Command: s.command(e), Readings: run.course.Readings, Steps: run.course.Steps}
+	for _, f := range run.faults {
+		h.Faults = append(h.Faults, history.Fault{Name: f.Fault, From: f.from, To: f.to})
+	}
+	return history.History{Head: h, Ops: run.Ops}
+}
+
+// command is what makes such a run again.
+func (p Stress) command(e target.Entry) string {
+	text := fmt.Sprintf("rlctl prove --stress %s --duration %s --limit %d/%s --procs %d --clients %d --keys %d --timeout %s --seed %x",
+		e.Name, p.Duration, p.Limit.Events, p.Limit.Window, p.Procs, p.Clients, p.Keys, p.Timeout, p.Seed)
+	if p.Limit.Burst > 0 {
+		text += fmt.Sprintf(" --burst %d", p.Limit.Burst)
+	}
+	if len(p.Faults) > 0 {
+		text += " --fault " + strings.Join(p.Faults, ",")
+	}
+	return text
 }

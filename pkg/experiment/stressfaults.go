@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/history"
-	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
@@ -40,7 +39,7 @@ func stressFaults() []stressFault {
 		{name: "script-flush", what: "the server forgets all scripts", do: flushScripts},
 		{name: "client-kill", what: "the server closes all connections", do: killClients},
 		{name: "client-pause", what: "the server answers nobody for a while", do: pauseClients},
-		{name: "reply-cut", what: "a reply is lost after the command ran", do: cutReply},
+		{name: "reply-cut", what: "a reply is lost after the command ran", do: cutReply, not: speechless},
 		{name: faultWorkerKill, what: "a process of callers dies in mid-call", most: 1, do: killWorker, not: lastWorker},
 		{name: "worker-stop", what: "a process of callers stops and goes on", do: stopWorker},
 		{name: "server-stop", what: "the server stops for longer than calls wait, and goes on", do: stopServer},
@@ -100,6 +99,13 @@ func killWorker(_ context.Context, s *stressing) (int64, error) {
 	return 1, s.fleet.Signal(s.Procs-s.killed, os.Kill)
 }
 
+func speechless(_ *stressing, e target.Entry) string {
+	if e.State == target.NoState {
+		return "it asks Redis nothing"
+	}
+	return ""
+}
+
 func lastWorker(s *stressing, _ target.Entry) string {
 	if s.Procs < 2 {
 		return "it takes 2 processes"
@@ -128,13 +134,14 @@ func restartServer(_ context.Context, s *stressing) (int64, error) {
 	return 1, s.srv.kept.Restart()
 }
 
-// clockSteps bring the clock back to where it was.
-var clockSteps = [...]time.Duration{-10 * time.Second, time.Hour, -time.Hour, 10 * time.Second}
+// clockOffsets are by how much the server's clock is off, one after another: 10 s back, an hour ahead, and an hour back.
+var clockOffsets = [...]time.Duration{-10 * time.Second, time.Hour, 0}
 
 func stepClock(_ context.Context, s *stressing) (int64, error) {
-	s.offset += clockSteps[len(s.steps)%len(clockSteps)]
-	step := replay.Step{Before: history.Now()}
-	s.srv.kept.Clock().Offset(s.offset)
+	offset := clockOffsets[s.stepped%len(clockOffsets)]
+	s.stepped++
+	step := history.Step{Before: history.Now()}
+	s.srv.kept.Clock().Offset(offset)
 	step.After = history.Now()
 	s.steps = append(s.steps, step)
 	return 1, nil

@@ -61,7 +61,6 @@ func (s *stressing) judge(ctx context.Context, e target.Entry, base string, run 
 	if row.Faults == nil {
 		row.Faults = []StressFault{}
 	}
-	run.bound()
 	of := byKey(run.Ops)
 	for i := range s.Keys {
 		key := fleet.WildKey(base, i)
@@ -132,7 +131,7 @@ func (r *stressRun) bound() {
 		if gone == 0 {
 			gone = r.killedAt()
 		}
-		later := slices.IndexFunc(r.course.Readings, func(read replay.Reading) bool { return read.Before > gone+late.Nanoseconds() })
+		later := slices.IndexFunc(r.course.Readings, func(read history.Reading) bool { return read.Before > gone+late.Nanoseconds() })
 		if gone > 0 && later >= 0 {
 			op.Until = r.course.Readings[later].After
 		}

@@ -6,14 +6,8 @@ import (
 	"github.com/rlctl/rlctl/pkg/history"
 )
 
-// Reading is the server's clock, read at some time between two instants of CLOCK_MONOTONIC.
-type Reading struct {
-	Server        time.Time
-	Before, After int64 // ns, when the reading was asked for and when it was there
-}
-
 // clock places instants of CLOCK_MONOTONIC on the server's clock, by a reading before and one after them.
-type clock struct{ first, last Reading }
+type clock struct{ first, last history.Reading }
 
 // drift is how much two clocks may differ in rate, as a divisor: one part in a thousand, twice what NTP slews at most.
 const drift = 1000

@@ -12,29 +12,26 @@ import (
 // and the last after them, and when it was set. Between two steps, in an era, the clock goes at our rate. A decision is
 // in the era in which its call was under way; where a step was made meanwhile, its time tells on which side it was.
 type Course struct {
-	Readings []Reading
-	Steps    []Step
+	Readings []history.Reading
+	Steps    []history.Step
 }
-
-// Step is a setting of the server's clock, made at some time between two instants of CLOCK_MONOTONIC, in ns.
-type Step struct{ Before, After int64 }
 
 // era is a stretch of the clock in which it was not set.
 type era struct {
 	number   int
 	from, to int64 // ns; calls that ended before or began after are not in it
-	readings []Reading
+	readings []history.Reading
 }
 
 // eras cuts the course at its steps. An era in which the clock was never read is one without readings, of which any
 // time may be.
 func (c Course) eras() []era {
-	steps := slices.SortedFunc(slices.Values(c.Steps), func(a, b Step) int { return int(a.Before - b.Before) })
+	steps := slices.SortedFunc(slices.Values(c.Steps), func(a, b history.Step) int { return int(a.Before - b.Before) })
 	const always = int64(1) << 62
 	from, clear := -always, -always
 	var out []era
 	for i := 0; i <= len(steps); i++ {
-		end := Step{always, always}
+		end := history.Step{Before: always, After: always}
 		if i < len(steps) {
 			end = steps[i]
 		}
@@ -54,7 +51,7 @@ func (c Course) eras() []era {
 func (e era) bounds(ns int64) (least, most time.Time) {
 	i := sort.Search(len(e.readings), func(i int) bool { return e.readings[i].Before >= ns })
 	for j := max(0, i-2); j < min(len(e.readings), i+2); j++ {
-		lo, hi := e.readings[j].around(ns)
+		lo, hi := around(e.readings[j], ns)
 		if least.IsZero() || lo.After(least) {
 			least = lo
 		}
@@ -67,7 +64,7 @@ func (e era) bounds(ns int64) (least, most time.Time) {
 
 // around is what the clock can have shown at an instant, by one reading. The clock is told in whole microseconds, cut
 // off.
-func (r Reading) around(ns int64) (least, most time.Time) {
+func around(r history.Reading, ns int64) (least, most time.Time) {
 	away := func(from int64) time.Duration { return time.Duration(ns - from) }
 	slack := time.Duration(max(abs(ns-r.Before), abs(ns-r.After)) / drift)
 	return r.Server.Add(away(r.After) - slack).Truncate(time.Microsecond), r.Server.Add(away(r.Before) + slack + time.Microsecond)
@@ -78,8 +75,8 @@ func abs(n int64) int64 { return max(n, -n) }
 // contradicted finds a reading that no clock at our rate can have shown after the one before it.
 func (e era) contradicted() (by time.Duration, yes bool) {
 	for i := 1; i < len(e.readings); i++ {
-		least, most := e.readings[i-1].around(e.readings[i].Before)
-		_, latest := e.readings[i-1].around(e.readings[i].After)
+		least, most := around(e.readings[i-1], e.readings[i].Before)
+		_, latest := around(e.readings[i-1], e.readings[i].After)
 		switch at := e.readings[i].Server; {
 		case at.Before(least):
 			return at.Sub(least), true

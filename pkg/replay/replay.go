@@ -75,7 +75,7 @@ func describe(d limiter.Decision) string {
 // Judge judges the calls on one fresh key: exactly if every decision bears the server's time, by a bound if none does.
 // The two readings of the server's clock lie before the first call and after the last return. Across a step of that
 // clock nothing can be judged.
-func Judge(ops []history.Op, rule model.Rule, first, last Reading) Judgement {
+func Judge(ops []history.Op, rule model.Rule, first, last history.Reading) Judgement {
 	c := clock{first, last}
 	if step := c.stepped(); step != 0 {
 		return tally(ops, rule).because(Inconclusive, fmt.Sprintf("the server's clock stepped by %v", step))

@@ -210,9 +210,9 @@ func TestJudgeChoosesTheWay(t *testing.T) {
 	rule := model.FixedWindow()
 	l := limiter.Limit{Events: 20, Window: time.Hour}
 	ops := truthful(rule, l, 200, 1)
-	first := Reading{Server: epoch, Before: epoch.UnixNano(), After: epoch.UnixNano()}
+	first := history.Reading{Server: epoch, Before: epoch.UnixNano(), After: epoch.UnixNano()}
 	after := epoch.Add(time.Second)
-	last := Reading{Server: after, Before: after.UnixNano(), After: after.UnixNano()}
+	last := history.Reading{Server: after, Before: after.UnixNano(), After: after.UnixNano()}
 	if j := Judge(ops, rule, first, last); j.Verdict != Held || j.Replayed != 200 {
 		t.Errorf("%s, %d replayed: %s", j.Verdict, j.Replayed, j.Reason)
 	}
@@ -253,7 +253,8 @@ func TestAClockOfItsOwnIsSeen(t *testing.T) {
 				want = Held
 			}
 			end := epoch.Add(time.Second)
-			j := Judge(ops, rule(), Reading{epoch, epoch.UnixNano(), epoch.UnixNano()}, Reading{end, end.UnixNano(), end.UnixNano()})
+			j := Judge(ops, rule(), history.Reading{Server: epoch, Before: epoch.UnixNano(), After: epoch.UnixNano()},
+				history.Reading{Server: end, Before: end.UnixNano(), After: end.UnixNano()})
 			if j.Verdict != want {
 				t.Errorf("%s, %s: %s: %s", name, what, j.Verdict, j.Reason)
 			}
@@ -298,7 +299,7 @@ func TestBoundIsPassedByOneEvent(t *testing.T) {
 		{10, 5, 0, Held, 0}, {11, 5, 0, Broken, 1}, {11, 5, 100 * time.Millisecond, Held, 0}, {12, 5, 199 * time.Millisecond, Broken, 1},
 		{9, 0, 0, Inconclusive, 0},
 	} {
-		j := byBound(burst(c.allowed, c.denied), rule, clock{Reading{Server: epoch}, Reading{Server: epoch.Add(c.passed), Before: 1000, After: 1000}})
+		j := byBound(burst(c.allowed, c.denied), rule, clock{history.Reading{Server: epoch}, history.Reading{Server: epoch.Add(c.passed), Before: 1000, After: 1000}})
 		if j.Verdict != c.want || j.Overshoot != c.over {
 			t.Errorf("%d allowed in %v: %s, over by %d: %s", c.allowed, c.passed, j.Verdict, j.Overshoot, j.Reason)
 		}
@@ -313,8 +314,8 @@ func TestBracketTakesOffWhatPassedOutsideTheCalls(t *testing.T) {
 		{Outcome: history.Decided, Call: 5 * second, Return: 5*second + 1, Decision: limiter.Decision{Allowed: true}},
 		{Outcome: history.Decided, Call: 5 * second, Return: 6 * second, Decision: limiter.Decision{Allowed: true}},
 	}
-	first := Reading{Server: epoch, Before: -10, After: 0}
-	last := Reading{Server: epoch.Add(10 * time.Second), Before: 10 * second, After: 10 * second}
+	first := history.Reading{Server: epoch, Before: -10, After: 0}
+	last := history.Reading{Server: epoch.Add(10 * time.Second), Before: 10 * second, After: 10 * second}
 	from, to := clock{first, last}.bracket(ops)
 	if from.After(epoch.Add(5*time.Second)) || to.Before(epoch.Add(6*time.Second)) || to.Sub(from) > 1060*time.Millisecond {
 		t.Errorf("from %v to %v after the first reading", from.Sub(epoch), to.Sub(epoch))
@@ -326,9 +327,9 @@ func TestBracketTakesOffWhatPassedOutsideTheCalls(t *testing.T) {
 
 func TestSteppedClocksAreSeen(t *testing.T) {
 	ms := int64(time.Millisecond)
-	first := Reading{Server: epoch, Before: 0, After: ms}
-	last := func(passed time.Duration) Reading {
-		return Reading{Server: epoch.Add(passed), Before: 1000 * ms, After: 1001 * ms}
+	first := history.Reading{Server: epoch, Before: 0, After: ms}
+	last := func(passed time.Duration) history.Reading {
+		return history.Reading{Server: epoch.Add(passed), Before: 1000 * ms, After: 1001 * ms}
 	}
 	for passed, want := range map[time.Duration]time.Duration{
 		999 * time.Millisecond: 0, 1002 * time.Millisecond: 0, time.Second: 0, 0: -998_001 * time.Microsecond,
@@ -350,7 +351,7 @@ func TestUndershootIsSeenWithoutAModel(t *testing.T) {
 		op.Decision.Allowed = i < 3
 		ops = append(ops, op)
 	}
-	c := clock{Reading{Server: epoch}, Reading{Server: epoch, Before: 1000, After: 1000}}
+	c := clock{history.Reading{Server: epoch}, history.Reading{Server: epoch, Before: 1000, After: 1000}}
 	j := byBound(ops, model.TokenBucket(), c)
 	if j.Verdict != Broken || j.Undershoot == 0 {
 		t.Errorf("%s, undershoot %d", j.Verdict, j.Undershoot)
@@ -393,7 +394,7 @@ func TestCostsBeyondAnInt64(t *testing.T) {
 	denied := history.Op{Outcome: history.Decided, Call: 1, Return: 2, Request: model.Request{Limit: l, Cost: 1}}
 	denied.Decision.RetryAfter = time.Second
 	ops := append(slices.Repeat([]history.Op{lost}, 1025), denied)
-	if j := byBound(ops, rule, clock{Reading{Server: epoch}, Reading{Server: epoch}}); j.Verdict != Inconclusive || j.Undershoot != 0 {
+	if j := byBound(ops, rule, clock{history.Reading{Server: epoch}, history.Reading{Server: epoch}}); j.Verdict != Inconclusive || j.Undershoot != 0 {
 		t.Errorf("%s, undershoot %d: %s", j.Verdict, j.Undershoot, j.Reason)
 	} else if want := "1025 of 1026 calls were not decided (no-answer)"; j.Reason != want {
 		t.Errorf("%q, want %q", j.Reason, want)

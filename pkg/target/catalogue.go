@@ -64,7 +64,7 @@ func Catalogue() []Entry {
 	}, {
 		Name: "local-bucket", Summary: "a bucket in each process, nothing in Redis", BrokenBy: Race,
 		Twin: "token-bucket", Flaw: "the limit times the number of processes",
-		State: "none", Worst: "B+L-1 times the processes",
+		State: NoState, Worst: "B+L-1 times the processes",
 		Rule: model.TokenBucket(), New: naive.NewLocal,
 	}, {
 		Name: "skewed-bucket", Summary: "the token bucket's script on the caller's clock", BrokenBy: Skew,

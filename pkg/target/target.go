@@ -33,5 +33,8 @@ type Entry struct {
 	New      func(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Option) (limiter.Limiter, error)
 }
 
+// NoState is the State of a limiter that asks Redis nothing.
+const NoState = "none"
+
 // Atomic tells whether the limiter claims to keep its rule whatever the order of requests.
 func (e Entry) Atomic() bool { return e.Twin == "" }

@@ -1,0 +1,65 @@
+package cmd
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlctl/rlctl/pkg/experiment"
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+func newJudge(e *env) *cobra.Command {
+	p := experiment.Judge{}
+	limit := limitFlags{}
+	c := &cobra.Command{
+		Use:   "judge FILE",
+		Short: "Judge a history of calls, from here or from anywhere",
+		Long: "judge reads a history, one call a line as prove --stress --history writes it and docs/schemas describes it, and says\n" +
+			"whether the limiter kept its rule: call by call where the calls bear the server's time, else by the worst interval.\n" +
+			"- is stdin. It exits with 0 if it held, with 1 if it is broken, with 3 if that is not known.",
+		Example: "  rlctl prove --stress gcra --history gcra.jsonl\n" +
+			"  rlctl judge gcra.jsonl\n" +
+			"  rlctl judge calls.jsonl --limiter token-bucket --limit 100/1m",
+		Args: arguments("FILE"),
+	}
+	flags := c.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&p.Limiter, "limiter", "", "by whose rule (default: what the history says)")
+	completeWords(c, "limiter", target.Names(e.catalogue))
+	limit.register(c, 100)
+	out := newResultFlags(c)
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		if flags.Changed("limit") || flags.Changed("window") || flags.Changed("burst") {
+			l, err := limit.read(flags)
+			if err != nil {
+				return err
+			}
+			p.Limit = &l
+		}
+		if err := out.check(); err != nil {
+			return err
+		}
+		file, err := openInput(e.stdin, args[0])
+		if err != nil {
+			return usage(err)
+		}
+		defer file.Close()
+		result, err := p.Run(e.experiment(e.progress()), file)
+		if err != nil {
+			return usage(err)
+		}
+		return errors.Join(e.deliver(out, result.Document()), verdictError(result.Verdict))
+	}
+	return c
+}
+
+// openInput opens a file; - is stdin.
+func openInput(stdin io.Reader, name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(stdin), nil
+	}
+	return os.Open(name)
+}
