@@ -198,7 +198,8 @@ func (s *stressing) planFaults(e target.Entry) (plan []plannedFault) {
 	if len(table) == 0 {
 		return nil
 	}
-	from, to := s.Duration/20, s.Duration-s.Duration/8
+	calm := max(s.Duration/8, late+3*s.Limit.Window) // in which replies can tell what became of the last lost calls
+	from, to := s.Duration/20, max(s.Duration/2, s.Duration-calm)
 	turns := max(1, int((to-from)/faultEvery)/len(table))
 	for turn := range turns {
 		s.random.Shuffle(len(table), func(i, j int) { table[i], table[j] = table[j], table[i] })
@@ -218,6 +219,9 @@ func (s *stressing) planFaults(e target.Entry) (plan []plannedFault) {
 // faultEvery leaves a fault time to show in what follows.
 const faultEvery = 500 * time.Millisecond
 
+// aftermath is how long a fault that takes no time counts as going on.
+const aftermath = 10 * time.Millisecond
+
 // bring brings about one fault after the other, each at its time or as soon as the one before is over.
 func (s *stressing) bring(ctx context.Context, plan []plannedFault, start time.Time) (faults []StressFault) {
 	origin := history.Now() - time.Since(start).Nanoseconds()
@@ -231,6 +235,7 @@ func (s *stressing) bring(ctx context.Context, plan []plannedFault, start time.T
 			if got.Hits, err = f.do(ctx, s); err != nil {
 				got.Problem = fmt.Sprint(err)
 			}
+			wait(ctx, aftermath)
 			got.to = history.Now()
 		}
 		got.AtUS, got.LastedUS = (got.from-origin)/1000, (got.to-got.from)/1000

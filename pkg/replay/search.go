@@ -55,6 +55,9 @@ func replay(decided, lost []timed, fresh model.State) found {
 // step takes the decisions of one microsecond, which begin at a place in all.
 func (s *search) step(decided []timed, at int, group []timed) {
 	defer func() { s.previous = group[0] }()
+	if s.guessed.Op != nil && s.guessed.era() != group[0].era() {
+		s.newEra(group[0])
+	}
 	s.forget(group)
 	if s.difference = s.generous(group); s.difference != nil {
 		return
@@ -76,6 +79,17 @@ func (s *search) step(decided []timed, at int, group []timed) {
 		s.loose += int64(len(group))
 	default:
 		s.difference = d
+	}
+}
+
+// newEra goes over a step of the clock. What was guessed weighs for two windows of the new clock; and the state without
+// lost calls is pulled to it by the first request, even if that was denied.
+func (s *search) newEra(first timed) {
+	s.guessed = first
+	if s.without != nil {
+		pull := first.Request
+		pull.Cost = limiter.MaxCost
+		s.without, _ = s.without.Check(first.Decision.At, pull)
 	}
 }
 
@@ -116,7 +130,7 @@ func weighsNoMore(then, now timed) bool {
 // windows, where that is all that still weighs; or from what a single take would have left, which is all that a bucket
 // knows. It has to make the decisions that follow.
 func (s *search) recover(decided []timed, at int) bool {
-	if weighsNoMore(s.guessed, decided[at]) {
+	if s.guessed.Op != nil && weighsNoMore(s.guessed, decided[at]) {
 		if state := s.since(decided[:at], decided[at]); s.makes(state, decided[at:], probation) {
 			s.state = state
 			return true
