@@ -111,7 +111,7 @@ func exactIn(ops []history.Op, rule model.Rule, eras []era) Judgement {
 		return j.because(Broken, fmt.Sprintf(
 			"server time runs against real time: %s returned before %s was called, and bears a later time", name(a), name(b)))
 	}
-	found := replay(decided, lost, rule.Fresh)
+	found := replay(decided, lost, rule.Fresh, eras)
 	j.Replayed, j.Settled, j.Loose = found.replayed, found.settledN, found.loose
 	switch {
 	case found.difference != nil:

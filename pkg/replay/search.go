@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"slices"
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
@@ -26,6 +27,9 @@ type search struct {
 	without model.State // with every lost call left out; nil while nothing is guessed
 	guessed timed       // the decision before which the last guess was made
 	fuzzy   bool        // the state may lie within a microsecond of the true one
+	last    checkpoint  // of the last guess
+	eras    []era
+	expired bool // the key may have been gone when the clock was last set
 	found
 }
 
@@ -40,9 +44,9 @@ type found struct {
 }
 
 // replay follows the model through all decisions.
-func replay(decided, lost []timed, fresh model.State) found {
-	tries := 1_000 + 20*len(lost) // enough for some lost calls before each reply that shows them
-	s := search{fresh: fresh, state: fresh, lost: lost, tries: &tries}
+func replay(decided, lost []timed, fresh model.State, eras []era) found {
+	tries := 10_000 + 500*len(lost) // enough for some lost calls before each reply that shows them
+	s := search{fresh: fresh, state: fresh, lost: lost, tries: &tries, eras: eras}
 	for at := 0; at < len(decided) && s.difference == nil; {
 		group := decided[at : at+tie(decided[at:])]
 		s.step(decided, at, group)
@@ -55,7 +59,8 @@ func replay(decided, lost []timed, fresh model.State) found {
 // step takes the decisions of one microsecond, which begin at a place in all.
 func (s *search) step(decided []timed, at int, group []timed) {
 	defer func() { s.previous = group[0] }()
-	if s.guessed.Op != nil && s.guessed.era() != group[0].era() {
+	s.expired = false
+	if s.previous.Op != nil && s.previous.era() != group[0].era() {
 		s.newEra(group[0])
 	}
 	s.forget(group)
@@ -67,8 +72,16 @@ func (s *search) step(decided []timed, at int, group []timed) {
 		return
 	}
 	d := s.follow(group)
+	if known := s.state; d != nil && s.expired {
+		s.state = s.fresh
+		if s.follow(group) == nil {
+			d = nil
+		} else {
+			s.state = known
+		}
+	}
 	switch {
-	case d == nil:
+	case d == nil, s.guessing(group) && s.retime(decided, at, group):
 		s.replayed += int64(len(group))
 	case s.guessing(group) || s.gaveUp || s.fuzzy && near(*d):
 		if s.open == nil {
@@ -83,10 +96,19 @@ func (s *search) step(decided []timed, at int, group []timed) {
 }
 
 // newEra goes over a step of the clock. What was guessed weighs for two windows of the new clock; and the state without
-// lost calls is pulled to it by the first request, even if that was denied.
+// lost calls is pulled to it by the first request, even if that was denied. A key whose TTL had passed before a step back
+// may have been taken away by then, or not, and lives on if not.
 func (s *search) newEra(first timed) {
-	s.guessed = first
-	if s.without != nil {
+	if s.guessed.Op != nil {
+		s.guessed = first
+	}
+	_, end := s.eras[s.previous.era()].bounds(s.eras[s.previous.era()].to)
+	gone := func(state model.State) bool { return state != nil && !end.IsZero() && state.Expires().Before(end) }
+	s.expired = gone(s.state)
+	switch {
+	case s.expired, gone(s.without):
+		s.without, s.guessed = s.fresh, first
+	case s.without != nil:
 		pull := first.Request
 		pull.Cost = limiter.MaxCost
 		s.without, _ = s.without.Check(first.Decision.At, pull)
@@ -260,6 +282,7 @@ func (s *search) together(group []timed) bool {
 			if state, ok := takeAll(s.state, in, at); ok {
 				branch := search{state: state}
 				if next, d := branch.anyOrder(group); d == nil {
+					s.last = checkpoint{s.state, s.previous, group[0], in, slices.Repeat([]time.Time{at}, len(in))}
 					s.putIn(group, in, next)
 					return true
 				}
@@ -279,6 +302,73 @@ func takeAll(state model.State, in []timed, at time.Time) (model.State, bool) {
 		state = next
 	}
 	return state, true
+}
+
+// checkpoint is where lost calls were put in last, and at what times.
+type checkpoint struct {
+	state    model.State // before them; nil if there is none
+	previous timed
+	at       timed // the head of the decisions that showed them
+	in       []timed
+	times    []time.Time
+}
+
+// retime looks whether lost calls came in at another time than was guessed: a log's reply points at the time of the
+// event that has to leave it. All decisions since have to follow from that, too.
+func (s *search) retime(decided []timed, at int, group []timed) bool {
+	c := s.last
+	if c.state == nil || c.at.era() != group[0].era() {
+		return false
+	}
+	from := at
+	for from > 0 && decided[from-1].at >= c.at.at {
+		from--
+	}
+	d, w := group[0].Decision, group[0].Request.Limit.Window
+	for _, hint := range []time.Time{d.At.Add(d.RetryAfter - w), d.At.Add(d.ResetAfter - w)} {
+		if hint.After(c.at.Decision.At) || c.previous.Op != nil && c.previous.era() == c.at.era() && hint.Before(c.previous.Decision.At) {
+			continue
+		}
+		for i := range c.in {
+			times := slices.Clone(c.times)
+			times[i] = hint
+			if *s.tries--; *s.tries < 0 {
+				return false
+			}
+			if state, ok := c.replay(times, decided[from:at+len(group)]); ok {
+				s.state, s.last.times = state, times
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// replay is the state after the decisions if the lost calls came in at those times.
+func (c checkpoint) replay(times []time.Time, decided []timed) (model.State, bool) {
+	order := make([]int, len(times))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return times[i].Compare(times[j]) })
+	state := c.state
+	for _, i := range order {
+		next, d := state.Check(times[i], c.in[i].Request)
+		if !d.Allowed {
+			return nil, false
+		}
+		state = next
+	}
+	probe := search{state: state}
+	for len(decided) > 0 {
+		n := tie(decided)
+		next, d := probe.anyOrder(decided[:n])
+		if d != nil {
+			return nil, false
+		}
+		probe.state, decided = next, decided[n:]
+	}
+	return probe.state, true
 }
 
 // putIn settles lost calls: they had counted.
@@ -313,6 +403,7 @@ func (s *search) apart(group []timed) bool {
 			branch := search{state: with, previous: s.previous, lost: without(s.lost, i), tries: s.tries, without: s.state}
 			if branch.follow(group) == nil {
 				s.guess(group)
+				s.last = checkpoint{}
 				s.state, s.lost, s.settledN = branch.state, branch.lost, s.settledN+1+branch.settledN
 				return true
 			}
