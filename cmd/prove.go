@@ -19,7 +19,7 @@ import (
 func newProve(e *env, conn *connFlags) *cobra.Command {
 	p := experiment.Prove{Skew: true, Starts: []explore.Start{explore.Empty, explore.OneLeft}}
 	st := experiment.Stress{}
-	kept := ""
+	kept, proof := "", ""
 	limit, exploring, stressing, lasts, seed := limitFlags{}, true, false, duration(20*time.Second), hex(0)
 	c := &cobra.Command{
 		Use:   "prove [LIMITER...]",
@@ -50,6 +50,7 @@ func newProve(e *env, conn *connFlags) *cobra.Command {
 	flags.IntVar(&st.Keys, "keys", 3, "under stress: keys that are asked")
 	flags.StringSliceVar(&st.Faults, "fault", nil, "under stress: faults that happen (default: "+strings.Join(experiment.FaultNames(), ",")+")")
 	flags.Var(&seed, "seed", "under stress: of costs, keys, pauses and faults (default: random)")
+	flags.StringVar(&proof, "certificate", "", "under stress: also write the proof that a limit was broken to `FILE`")
 	flags.StringVar(&kept, "history", "", "under stress: also write every call to `FILE`, as JSON lines")
 	out := newResultFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
@@ -74,9 +75,9 @@ func newProve(e *env, conn *connFlags) *cobra.Command {
 			if st.Limit, err = limit.read(flags); err != nil {
 				return err
 			}
-			return runStress(c.Context(), e, st, out, kept)
+			return runStress(c.Context(), e, st, out, kept, proof)
 		}
-		if err := excludes(flags, "explore", "duration", "procs", "keys", "fault", "seed", "history"); err != nil {
+		if err := excludes(flags, "explore", "duration", "procs", "keys", "fault", "seed", "history", "certificate"); err != nil {
 			return err
 		}
 		if err := excludes(flags, "explore", connection...); err != nil {
@@ -97,7 +98,7 @@ func newProve(e *env, conn *connFlags) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return runProve(c.Context(), e, p, out)
+		return runProve(c.Context(), e, p, out, "")
 	}
 	return c
 }
@@ -112,9 +113,9 @@ const (
 )
 
 // runStress runs it and keeps its history, if a file is named for it.
-func runStress(ctx context.Context, e *env, p experiment.Stress, out *resultFlags, kept string) error {
+func runStress(ctx context.Context, e *env, p experiment.Stress, out *resultFlags, kept, proof string) error {
 	if kept == "" {
-		return runProve(ctx, e, p, out)
+		return runProve(ctx, e, p, out, proof)
 	}
 	if err := writable(kept); err != nil {
 		return writeError{kept, err}
@@ -122,7 +123,7 @@ func runStress(ctx context.Context, e *env, p experiment.Stress, out *resultFlag
 	var ran error // what broke is what one wants to keep
 	err := save(kept, func(w io.Writer) error {
 		p.History = w
-		ran = runProve(ctx, e, p, out)
+		ran = runProve(ctx, e, p, out, proof)
 		return nil
 	})
 	return cmp.Or(ran, err)
@@ -139,7 +140,7 @@ type prover interface {
 	Run(ctx context.Context, env experiment.Env) (*experiment.ProveResult, error)
 }
 
-func runProve(ctx context.Context, e *env, p prover, out *resultFlags) error {
+func runProve(ctx context.Context, e *env, p prover, out *resultFlags, proof string) error {
 	if err := p.Validate(e.catalogue); err != nil {
 		return usage(err)
 	}
@@ -150,7 +151,7 @@ func runProve(ctx context.Context, e *env, p prover, out *resultFlags) error {
 	result, err := p.Run(ctx, e.experiment(progress))
 	progress.Clear()
 	if result != nil && (err == nil || len(result.Results) > 0 || is[Signal](err)) {
-		err = errors.Join(err, e.deliver(out, result.Document()))
+		err = errors.Join(err, e.deliver(out, result.Document()), saveCertificate(proof, result.Certificate()))
 	}
 	if err != nil {
 		return atServer(privateServer, err)

@@ -61,7 +61,7 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 			if err := excludes(flags, "explain", raceOnly...); err != nil {
 				return err
 			}
-			return runProve(c.Context(), e, experiment.Explanation(args, p.Limit, p.Prefix), out)
+			return runProve(c.Context(), e, experiment.Explanation(args, p.Limit, p.Prefix), out, "")
 		}
 		var given bool
 		if p.Conn, given, err = conn.named(c.Context(), e, flags); err != nil {

@@ -1,12 +1,15 @@
 package experiment
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 
+	"github.com/rlctl/rlctl/pkg/certificate"
 	"github.com/rlctl/rlctl/pkg/history"
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/replay"
@@ -37,11 +40,25 @@ type JudgeRow struct {
 	StressCounts
 	Verdict replay.Verdict `json:"verdict"`
 	Reason  string         `json:"reason"`
+
+	proof *certificate.Certificate
 }
 
-// Run reads the histories and judges each key by itself. Its errors are of what was read.
+// maxHistory bounds what is read, in bytes: some ten million calls.
+const maxHistory = 4 << 30
+
+// Run reads histories and judges each key by itself, or reads a certificate and checks it. Its errors are of what was
+// read.
 func (p Judge) Run(env Env, r io.Reader) (*JudgeResult, error) {
-	all, err := history.Read(r)
+	in := bufio.NewReader(io.LimitReader(r, maxHistory))
+	if head, _ := in.Peek(200); bytes.Contains(head, []byte(certificate.Schema)) {
+		c, err := certificate.Read(in)
+		if err != nil {
+			return nil, err
+		}
+		return checked(c), nil
+	}
+	all, err := history.Read(in)
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +101,7 @@ func (p Judge) history(e target.Entry, h history.History) (rows []JudgeRow, err 
 		row.StressCounts.add(j)
 		row.AtOnce = atOnce(of[key])
 		row.Verdict, row.Reason = j.Verdict, j.Reason
+		row.proof = certify(e, key, j.Worst, h.Seed, h.Command)
 		rows = append(rows, row)
 	}
 	return rows, nil

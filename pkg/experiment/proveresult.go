@@ -3,6 +3,7 @@ package experiment
 import (
 	"slices"
 
+	"github.com/rlctl/rlctl/pkg/certificate"
 	"github.com/rlctl/rlctl/pkg/explore"
 	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/target"
@@ -56,8 +57,9 @@ type ProveRow struct {
 	Verdict   replay.Verdict `json:"verdict"`
 	Reason    string         `json:"reason"`   // why it is broken or inconclusive; of a stress run that held, how it was judged
 	Expected  bool           `json:"expected"` // it came out as this limiter must
-	First     ProveSchedule  `json:"first"`    // the simplest that breaks the rule, or else one of the longest that keep it
-	ElapsedUS int64          `json:"elapsed_us"`
+	proof     *certificate.Certificate
+	First     ProveSchedule `json:"first"` // the simplest that breaks the rule, or else one of the longest that keep it
+	ElapsedUS int64         `json:"elapsed_us"`
 }
 
 // ProveSchedule is one order of commands and what came of it.

@@ -68,6 +68,9 @@ func (s *stressing) judge(ctx context.Context, e target.Entry, base string, run 
 		row.StressCounts.add(j)
 		row.AtOnce = max(row.AtOnce, atOnce(of[key]))
 		row.worsen(j.Verdict, j.Reason)
+		if row.proof == nil {
+			row.proof = certify(e, key, j.Worst, fmt.Sprintf("%x", s.Seed), s.command(e))
+		}
 		immortal, err := s.immortal(ctx, e, key)
 		if err != nil {
 			return row, err

@@ -155,7 +155,14 @@ func JudgeCourse(ops []history.Op, rule model.Rule, course Course) Judgement {
 	}
 	timed, untimed := countTimed(ops)
 	if untimed == 0 {
-		return exactIn(ops, rule, eras)
+		j := exactIn(ops, rule, eras)
+		if worst, _ := worstIn(ops, rule, eras); worst.Over() > 0 {
+			j.Worst, j.Overshoot = &worst, max(j.Overshoot, worst.Over())
+			if j.Verdict != Broken { // a replay cannot miss it: one of the two is wrong
+				j = j.because(Broken, fmt.Sprintf("%d events admitted where the rule has room for %d", worst.Admitted, worst.Most))
+			}
+		}
+		return j
 	}
 	j := byWorst(ops, rule, eras)
 	if timed > 0 && j.Verdict == Held {

@@ -14,7 +14,13 @@ type Interval struct {
 	From, To time.Time // both included
 	Admitted int64     // events
 	Most     int64     // that the rule admits in it
-	Ops      []history.Op
+	In       []Admission
+}
+
+// Admission is a call that was admitted in an interval, with the span of the server's clock in which it was.
+type Admission struct {
+	From, To time.Time
+	history.Op
 }
 
 // Over is by how much the interval breaks the rule, in events; 0 or less if it keeps it.
@@ -30,25 +36,29 @@ type placed struct {
 // lies in an interval if its whole call does.
 func byWorst(ops []history.Op, rule model.Rule, eras []era) Judgement {
 	j := tally(ops, rule)
-	var worst Interval
-	for _, e := range eras {
-		in := admissions(ops, e)
-		if len(in) == 0 {
-			continue
-		}
-		whole := rule.Most(in[0].Request.Limit, time.UnixMicro(in[0].least), time.UnixMicro(latest(in)))
-		j.Allowance = plus(j.Allowance, whole)
-		if i, ok := worstOf(in, rule); ok && i.Over() > worst.Over() {
-			worst = i
-		}
-	}
-	j.Overshoot = max(0, worst.Over())
+	worst, allowance := worstIn(ops, rule, eras)
+	j.Allowance, j.Overshoot = allowance, max(0, worst.Over())
 	if j.Overshoot > 0 {
 		j.Worst = &worst
 		return j.because(Broken, fmt.Sprintf("%d events admitted in %v where the rule has room for %d",
 			worst.Admitted, worst.To.Sub(worst.From)+time.Microsecond, worst.Most))
 	}
 	return j.pressed(byCall(ops, func(history.Op) bool { return true }), "by the worst interval")
+}
+
+// worstIn is the interval of any era in which the rule is broken by most, and what the rule admits in all of them.
+func worstIn(ops []history.Op, rule model.Rule, eras []era) (worst Interval, allowance int64) {
+	for _, e := range eras {
+		in := admissions(ops, e)
+		if len(in) == 0 {
+			continue
+		}
+		allowance = plus(allowance, rule.Most(in[0].Request.Limit, time.UnixMicro(in[0].least), time.UnixMicro(latest(in))))
+		if i, ok := worstOf(in, rule); ok && i.Over() > worst.Over() {
+			worst = i
+		}
+	}
+	return worst, allowance
 }
 
 // admissions are those of an era, by when they can have been made first.
@@ -130,7 +140,7 @@ func worstOf(in []placed, rule model.Rule) (worst Interval, found bool) {
 	if found {
 		for _, p := range in {
 			if p.least >= worst.From.UnixMicro() && p.most <= worst.To.UnixMicro() {
-				worst.Ops = append(worst.Ops, *p.Op)
+				worst.In = append(worst.In, Admission{time.UnixMicro(p.least), time.UnixMicro(p.most), *p.Op})
 			}
 		}
 	}
