@@ -97,16 +97,18 @@ func (s *search) step(decided []timed, at int, group []timed) {
 
 // newEra goes over a step of the clock. What was guessed weighs for two windows of the new clock; and the state without
 // lost calls is pulled to it by the first request, even if that was denied. A key whose TTL had passed before a step back
-// may have been taken away by then, or not, and lives on if not.
+// may have been taken away by then, or not, and lives on if not; and where a lost call may have been the first, the time of
+// the pull is not known, and all that can be said is that nothing is more generous than a fresh key.
 func (s *search) newEra(first timed) {
 	if s.guessed.Op != nil {
 		s.guessed = first
 	}
+	pulled := slices.ContainsFunc(s.lost, func(t timed) bool { return t.Call < first.Return }) // by a lost call, at its time
 	_, end := s.eras[s.previous.era()].bounds(s.eras[s.previous.era()].to)
 	gone := func(state model.State) bool { return state != nil && !end.IsZero() && state.Expires().Before(end) }
 	s.expired = gone(s.state)
 	switch {
-	case s.expired, gone(s.without):
+	case s.expired, pulled, gone(s.without):
 		s.without, s.guessed = s.fresh, first
 	case s.without != nil:
 		pull := first.Request
