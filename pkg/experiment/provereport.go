@@ -25,7 +25,11 @@ func (r *ProveResult) Document() report.Document {
 	}
 	d.Data, d.Made = r, r.Env.line()
 	for _, row := range r.Results {
-		d.Records = append(d.Records, row.record())
+		if r.stressed() {
+			d.Records = append(d.Records, row.stressRecord())
+		} else {
+			d.Records = append(d.Records, row.record())
+		}
 	}
 	return d
 }
@@ -44,21 +48,17 @@ type proveRecord struct {
 	States    int64           `json:"states"`
 	Crashes   int64           `json:"crashes"`
 	Violating int64           `json:"violating"`
-	Mode      string          `json:"mode"`
-	StressCounts
-	Applied  int64          `json:"faults_applied"`
-	Planned  int            `json:"faults_planned"`
-	Verdict  replay.Verdict `json:"verdict"`
-	Reason   string         `json:"reason"`
-	Expected bool           `json:"expected"`
-	Kind     explore.Kind   `json:"kind"`
-	Schedule string         `json:"schedule"`
+	Verdict   replay.Verdict  `json:"verdict"`
+	Reason    string          `json:"reason"`
+	Expected  bool            `json:"expected"`
+	Kind      explore.Kind    `json:"kind"`
+	Schedule  string          `json:"schedule"`
 }
 
 func (row ProveRow) record() proveRecord {
 	return proveRecord{
 		row.Limiter, row.Atomic, row.BrokenBy, row.Clients, row.Calls, row.Start, row.Skew, row.Slots, row.Orders, row.States,
-		row.Crashes, row.Violating, row.Mode, row.StressCounts, row.applied(""), len(row.Faults), row.Verdict, row.Reason, row.Expected, row.First.Kind, row.First.Schedule,
+		row.Crashes, row.Violating, row.Verdict, row.Reason, row.Expected, row.First.Kind, row.First.Schedule,
 	}
 }
 

@@ -13,6 +13,25 @@ import (
 // stressed tells whether the result is of a stress run.
 func (r *ProveResult) stressed() bool { return r.DurationUS > 0 }
 
+// stressRecord is a ProveRow of a stress run without what does not fit on a line.
+type stressRecord struct {
+	Limiter  string          `json:"limiter"`
+	Atomic   bool            `json:"atomic"`
+	BrokenBy target.BrokenBy `json:"broken_by"`
+	Clients  int             `json:"clients"`
+	StressCounts
+	Applied  int64          `json:"faults_applied"`
+	Planned  int            `json:"faults_planned"`
+	Verdict  replay.Verdict `json:"verdict"`
+	Reason   string         `json:"reason"`
+	Expected bool           `json:"expected"`
+}
+
+func (row ProveRow) stressRecord() stressRecord {
+	return stressRecord{row.Limiter, row.Atomic, row.BrokenBy, row.Clients, row.StressCounts, row.applied(""), len(row.Faults),
+		row.Verdict, row.Reason, row.Expected}
+}
+
 // stressSetting says under what the limiters were.
 func (r *ProveResult) stressSetting() report.Line {
 	return report.Text("redis %s (private, appendfsync always)   %s x %s on %s, random costs and pauses, %s each   limit %s per %s",
