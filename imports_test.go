@@ -35,6 +35,7 @@ var rows = []row{
 	{"pkg/report", ""},
 	{"internal/check", ""},
 	{"internal/results", ""},
+	{"internal/generator", "pkg/limiter pkg/target pkg/fleet pkg/redisd"},
 	{"pkg/experiment", anythingBelow},
 	{"cmd", anythingBelow},
 	{".", "cmd"},

@@ -118,6 +118,10 @@ var variable = []struct {
 	{regexp.MustCompile(`unix:\S+`), "unix:#"},
 	{regexp.MustCompile(`seed [0-9a-f]+`), "seed #"},
 	{regexp.MustCompile(`\b([0-9.]+(ms|d|h|m|s))+\b`), "#"},
+	{regexp.MustCompile(`[▏▎▍▌▋▊▉█]+ `), ""}, // bars
+	{regexp.MustCompile(`\b[0-9][0-9,.]* (µs|ms|s)(\s)`), "#$2"},
+	{regexp.MustCompile(`(?m)^(\S.* (?:allowed|denied)) [ ±~%0-9,.]+(?:waiting|client|server)$`), "$1 figures"}, // of bench
+	{regexp.MustCompile(`(?m)^(the machine was busy|in [0-9]+ rows? the client was the limit).*\n`), ""},
 	{regexp.MustCompile(`[-+]?[0-9][0-9,.]*`), "#"},
 	{regexp.MustCompile(`-{3,}|:-+:?|-+:`), "-"}, // the rule under a Markdown head is as wide as its column
 	{regexp.MustCompile(`\b(rounds?|retry|retries|errors?|times?|process(es)?)\b`), "~"},

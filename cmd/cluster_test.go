@@ -100,3 +100,27 @@ func freePort(t *testing.T) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
 }
+
+// On a cluster a bench asks all nodes what they counted, and leaves out the replica, which repeats its master's writes.
+func TestABenchOnACluster(t *testing.T) {
+	t.Parallel()
+	ports := cluster(t, 2)
+	for _, how := range []string{"--pipeline=4", "--autopipeline"} {
+		code, stdout, stderr := finish(t, "bench", "gcra", "--path", "allowed", "--duration", "40ms", "--rounds", "1", "--clients", "4",
+			"--cluster", "-p", ports[0], "--format", "json", how)
+		if code != 0 {
+			t.Fatalf("exit code %d: %s", code, stderr)
+		}
+		row := parseBench(t, stdout).row(t, "gcra", "allowed")
+		if row.Unmeasured != "" || row.Errors != 0 || row.Commands == nil || *row.Commands < 2.8 || *row.Commands > 3.2 {
+			t.Errorf("%s: %+v, want the 3 commands of a script", how, row)
+		}
+	}
+	for _, port := range ports {
+		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
+		defer rdb.Close()
+		if keys := rdb.Keys(t.Context(), "*").Val(); len(keys) > 0 && port != ports[2] { // the replica may be behind
+			t.Errorf("left behind: %d keys, such as %s", len(keys), keys[0])
+		}
+	}
+}

@@ -59,8 +59,7 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 			if err := excludes(flags, "explain", raceOnly...); err != nil {
 				return err
 			}
-			plan := experiment.Explain{Limiters: args, Limit: p.Limit, Prefix: p.Prefix}
-			return runExplain(c.Context(), e, plan, out)
+			return runProve(c.Context(), e, experiment.Explanation(args, p.Limit, p.Prefix), out)
 		}
 		var given bool
 		if p.Conn, given, err = conn.named(c.Context(), e, flags); err != nil {
@@ -102,10 +101,7 @@ func runRace(ctx context.Context, e *env, p experiment.Race, out *resultFlags) e
 }
 
 // raceOnly are the flags that mean nothing to an explanation: it has two clients, and a server of its own.
-var raceOnly = []string{
-	"cost", "procs", "clients", "attempts", "rounds", "seed", "goroutines-only", "yes", "url", "host", "port", "socket", "user",
-	"pass", "pass-file", "db", "tls", "cacert", "cert", "key", "sni", "insecure", "cluster", "sentinel-master", "timeout",
-}
+var raceOnly = append([]string{"cost", "procs", "clients", "attempts", "rounds", "seed", "goroutines-only", "yes"}, connection...)
 
 // excludes returns an error if one of the other flags was given beside the first.
 func excludes(flags *pflag.FlagSet, first string, others ...string) error {
@@ -115,25 +111,6 @@ func excludes(flags *pflag.FlagSet, first string, others ...string) error {
 		}
 	}
 	return nil
-}
-
-func runExplain(ctx context.Context, e *env, p experiment.Explain, out *resultFlags) error {
-	if err := p.Validate(e.catalogue); err != nil {
-		return usage(err)
-	}
-	if err := out.check(); err != nil {
-		return err
-	}
-	progress := e.progress()
-	result, err := p.Run(ctx, e.experiment(progress))
-	progress.Clear()
-	if result != nil && (err == nil || len(result.Results) > 0 || is[Signal](err)) {
-		err = errors.Join(err, e.deliver(out, result.Document()))
-	}
-	if err != nil {
-		return atServer(privateServer, err)
-	}
-	return verdictError(result.Verdict)
 }
 
 // serverOf says which server an experiment talks to.

@@ -31,6 +31,9 @@ var matrix = []experiment{
 	{"mem", "mem"},
 }
 
+// generatorFile holds how fast the load loop is, beside what the matrix came to.
+const generatorFile = "results/generator.json"
+
 // picture is drawn of what some results show together, or of one.
 type picture struct{ name, of string }
 

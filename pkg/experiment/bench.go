@@ -165,7 +165,7 @@ func (p Bench) Run(ctx context.Context, env Env) (*BenchResult, error) {
 	}
 	ctx, stop := srv.whileItLives(ctx)
 	defer stop()
-	b := benching{Bench: p, env: env, srv: srv}
+	b := benching{Bench: p, env: env, srv: srv, loadBefore: loadAverage()}
 	if err := b.lineUp(); err != nil {
 		return nil, errors.Join(err, srv.close())
 	}

@@ -129,12 +129,12 @@ func throughputCharts(results ...*BenchResult) (all []report.Chart) {
 	return all
 }
 
-// fewRows is up to how many rows, floors aside, a bench also shows its percentiles as bars.
+// fewRows is up to how many rows, the floors left out, a bench also shows its percentiles as bars.
 const fewRows = 4
 
 // bars draw the percentiles of a bench of few rows for a terminal.
 func (r *BenchResult) bars() (all []report.Bars) {
-	rows := slices.DeleteFunc(slices.Clone(r.Results), func(row BenchRow) bool { return floor(row.Limiter) })
+	rows := slices.DeleteFunc(slices.Clone(r.Results), func(row BenchRow) bool { return floor(row.Limiter) || row.Unmeasured != "" })
 	if len(rows) > fewRows {
 		return nil
 	}

@@ -23,7 +23,8 @@ type benching struct {
 	rows  []*benched
 	jobs  int
 
-	asserted []assertion
+	asserted   []assertion
+	loadBefore *float64
 }
 
 // benched is one row under way.

@@ -247,6 +247,9 @@ func decimals(v *float64) string {
 	return fmt.Sprintf("%.1f", *v)
 }
 
+// calm is the load a core up to which a machine counts as quiet.
+const calm = 0.5
+
 // foot says why rows are missing, what was busy, and how to read the rest.
 func (r *BenchResult) foot() []report.Line {
 	var lines []report.Line
@@ -268,6 +271,11 @@ func (r *BenchResult) foot() []report.Line {
 	if bound > 0 {
 		lines = append(lines, report.Line{{Text: fmt.Sprintf("in %s the client was the limit: their CALLS/S and latencies are not the server's",
 			report.Count(int64(bound), "row", "rows")), Tone: report.Warn}})
+	}
+	if load := r.LoadBefore; load != nil && *load > calm*float64(r.Env.Cores) {
+		lines = append(lines, report.Line{{Text: fmt.Sprintf(
+			"the machine was busy before this began (load %.1f on %s): intervals are wide, and SERVER us holds waits for a core",
+			*load, report.Count(int64(r.Env.Cores), "core", "cores")), Tone: report.Warn}})
 	}
 	lines = append(lines, r.checks()...)
 	return append(lines, report.Text("seed %s; %.1f s", r.Config.Seed, float64(r.ElapsedUS)/1e6))

@@ -13,13 +13,15 @@ const BenchSchema = "rlctl.bench/v1"
 
 // BenchResult is what a bench measured.
 type BenchResult struct {
-	Schema    string       `json:"schema"` // rlctl.bench/v1
-	Env       Provenance   `json:"env"`
-	Config    BenchConfig  `json:"config"`
-	Results   []BenchRow   `json:"results"`
-	Checks    []BenchCheck `json:"checks"`  // what --assert asked
-	Partial   bool         `json:"partial"` // interrupted, or ended by an error
-	ElapsedUS int64        `json:"elapsed_us"`
+	Schema  string       `json:"schema"` // rlctl.bench/v1
+	Env     Provenance   `json:"env"`
+	Config  BenchConfig  `json:"config"`
+	Results []BenchRow   `json:"results"`
+	Checks  []BenchCheck `json:"checks"`  // what --assert asked
+	Partial bool         `json:"partial"` // interrupted, or ended by an error
+	// LoadBefore is how many tasks ran or waited for a core over the minute before, null where the machine does not tell.
+	LoadBefore *float64 `json:"load_before"`
+	ElapsedUS  int64    `json:"elapsed_us"`
 }
 
 // BenchConfig is the load that all rows were put under.
@@ -101,7 +103,7 @@ type BenchCheck struct {
 
 func (b *benching) result() *BenchResult {
 	r := &BenchResult{
-		Schema: BenchSchema, Env: b.env.Provenance.madeOn(b.srv.Server), Results: []BenchRow{}, Checks: []BenchCheck{},
+		Schema: BenchSchema, LoadBefore: b.loadBefore, Env: b.env.Provenance.madeOn(b.srv.Server), Results: []BenchRow{}, Checks: []BenchCheck{},
 		Config: BenchConfig{
 			Limit: b.Limit.Events, WindowUS: b.Limit.Window.Microseconds(), Burst: b.Limit.Capacity(), Cost: b.Cost,
 			Procs: b.Procs, Clients: b.Clients, Pipeline: b.Pipeline, AutoPipeline: b.AutoPipeline, Rate: b.Rate, Keys: b.Keys,

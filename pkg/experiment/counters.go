@@ -60,7 +60,11 @@ const (
 	pingBytes   = int64(len("*1\r\n$4\r\nping\r\n") + len("+PONG\r\n"))
 )
 
+// add counts a node in. A replica only repeats what its master did.
 func (r *reading) add(info string) {
+	if strings.Contains(info, "\nrole:slave\r") {
+		return
+	}
 	r.own += int64(len(info)+len("$\r\n\r\n")+len(strconv.Itoa(len(info)))) + infoRequest
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), ":")

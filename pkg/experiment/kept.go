@@ -23,7 +23,7 @@ func kinds() map[string]func() Result {
 		RaceSchema:       func() Result { return &RaceResult{} },
 		BenchSchema:      func() Result { return &BenchResult{} },
 		MemSchema:        func() Result { return &MemResult{} },
-		ExplainSchema:    func() Result { return &ExplainResult{} },
+		ProveSchema:      func() Result { return &ProveResult{} },
 		ComparisonSchema: func() Result { return &Comparison{} },
 	}
 }

@@ -65,8 +65,8 @@ func kindOf(r Result) string {
 		return "bench"
 	case *MemResult:
 		return "mem"
-	case *ExplainResult:
-		return "explain"
+	case *ProveResult:
+		return "prove"
 	}
 	return "comparison"
 }

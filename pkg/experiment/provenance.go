@@ -64,6 +64,20 @@ func field(file, name string) *string {
 	return nil
 }
 
+// loadAverage is how many tasks ran or waited for a core over the last minute.
+func loadAverage() *float64 {
+	line := firstLine("/proc/loadavg")
+	if line == nil {
+		return nil
+	}
+	minute, _, _ := strings.Cut(*line, " ")
+	load, err := strconv.ParseFloat(minute, 64)
+	if err != nil {
+		return nil
+	}
+	return known(load)
+}
+
 func firstLine(file string) *string {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,8 +33,10 @@ type Script struct {
 	rule     rule
 	ids      *ids
 
-	sha, events, window, burst any // arguments that are the same in every call
+	sha, events, window, burst any // arguments that are the same in every call, as they are sent
 }
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 // rule is what a limiter asks of its arguments beyond what all do.
 type rule struct{ bucket, log, ids bool }
@@ -68,7 +71,7 @@ func NewScript(rdb redis.UniversalClient, name, source string, l Limit, opts ...
 	}
 	s.ids = newIDs()
 	s.sha = scripts.SHA1(source)
-	s.events, s.window, s.burst = l.Events, l.Window.Microseconds(), l.Burst
+	s.events, s.window, s.burst = decimal(l.Events), decimal(l.Window.Microseconds()), decimal(l.Burst)
 	return s, nil
 }
 
@@ -212,12 +215,12 @@ type call struct {
 }
 
 func (s *Script) newCall(ctx context.Context, key string, cost int64, id string) *call {
-	now := int64(0)
+	var now any = "0"
 	if s.settings.Clock != nil {
 		now = s.settings.Clock().UnixMicro()
 	}
 	c := &call{key: key, id: id, cost: cost}
-	c.args = [10]any{"evalsha", s.sha, 1, &c.key, s.events, s.window, s.burst, &c.cost, &c.id, now}
+	c.args = [10]any{"evalsha", s.sha, "1", &c.key, s.events, s.window, s.burst, &c.cost, &c.id, now}
 	c.IntSliceCmd = redis.NewIntSliceCmd(ctx, c.args[:]...)
 	c.SetFirstKeyPos(3)
 	return c

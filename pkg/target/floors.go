@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -40,26 +41,28 @@ func Floors() []Entry {
 
 // script is a floor that sends the arguments of a limiter's call.
 type script struct {
-	rdb            redis.UniversalClient
-	settings       limiter.Settings
-	limit          limiter.Limit
-	verb, by, text string
+	rdb      redis.UniversalClient
+	settings limiter.Settings
+	source   string
+	args     [10]any // the fourth is the key, the eighth the cost
 }
 
 func scripted(source string, bySHA bool) func(redis.UniversalClient, limiter.Limit, ...limiter.Option) (limiter.Limiter, error) {
 	return func(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Option) (limiter.Limiter, error) {
-		s := script{rdb: rdb, settings: limiter.Apply(opts...), limit: l, verb: "eval", by: source, text: source}
+		s := script{rdb: rdb, settings: limiter.Apply(opts...), source: source}
+		number := func(n int64) string { return strconv.FormatInt(n, 10) }
+		s.args = [10]any{"eval", source, "1", "", number(l.Events), number(l.Window.Microseconds()), number(l.Burst), "", "id", "0"}
 		if bySHA {
-			s.verb, s.by = "evalsha", scripts.SHA1(source)
+			s.args[0], s.args[1] = "evalsha", scripts.SHA1(source)
 		}
-		return s, nil
+		return &s, nil
 	}
 }
 
 // Check sends one call. A peek loads the script.
-func (s script) Check(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+func (s *script) Check(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
 	if cost == 0 {
-		err := s.rdb.ScriptLoad(ctx, s.text).Err()
+		err := s.rdb.ScriptLoad(ctx, s.source).Err()
 		return limiter.Decision{Allowed: true}, limiter.Classify("floor", err, false)
 	}
 	cmd := s.command(ctx, key, cost)
@@ -67,20 +70,21 @@ func (s script) Check(ctx context.Context, key string, cost int64) (limiter.Deci
 }
 
 // CheckBatch sends a call a key in one pipeline.
-func (s script) CheckBatch(ctx context.Context, keys []string, cost int64, answers []limiter.Answer) {
+func (s *script) CheckBatch(ctx context.Context, keys []string, cost int64, answers []limiter.Answer) {
 	batch(ctx, s.rdb, answers, func(i int) *redis.Cmd { return s.command(ctx, keys[i], cost) })
 }
 
 // Reset deletes what gcra keeps; the others keep nothing.
-func (s script) Reset(ctx context.Context, key string) error {
+func (s *script) Reset(ctx context.Context, key string) error {
 	return s.rdb.Del(ctx, s.key(key)).Err()
 }
 
-func (s script) key(client string) string { return s.settings.Prefix + ":{" + client + "}:floor" }
+func (s *script) key(client string) string { return s.settings.Prefix + ":{" + client + "}:floor" }
 
-func (s script) command(ctx context.Context, key string, cost int64) *redis.Cmd {
-	cmd := redis.NewCmd(ctx, s.verb, s.by, 1, s.key(key), s.limit.Events, s.limit.Window.Microseconds(), s.limit.Burst,
-		cost, "id", 0)
+func (s *script) command(ctx context.Context, key string, cost int64) *redis.Cmd {
+	args := s.args
+	args[3], args[7] = s.key(key), cost
+	cmd := redis.NewCmd(ctx, args[:]...)
 	cmd.SetFirstKeyPos(3)
 	return cmd
 }
