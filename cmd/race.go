@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,7 +20,7 @@ import (
 
 func newRace(e *env, conn *connFlags) *cobra.Command {
 	p := experiment.Race{Cost: 1}
-	limit, seed, explain := limitFlags{}, hex(0), false
+	limit, seed, rtt, explain := limitFlags{}, hex(0), duration(0), false
 	c := &cobra.Command{
 		Use:   "race [LIMITER...]",
 		Short: "Let processes race for one key and see who lets too many in",
@@ -47,11 +48,12 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 	flags.IntVar(&p.Rounds, "rounds", 1, "rounds, each on a fresh key")
 	flags.Var(&seed, "seed", "gives the request ids again, not the interleaving (default: random)")
 	flags.BoolVar(&p.GoroutinesOnly, "goroutines-only", false, "all callers in one process")
+	flags.Var(&rtt, "rtt", "lay a round trip of this time between the processes and the private server")
 	flags.BoolVar(&explain, "explain", false, "show the smallest order of commands that goes over, step by step")
 	flags.BoolVar(&p.Yes, "yes", false, "do not ask before an experiment on a named server")
 	out := newResultFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
-		p.Limiters, p.Seed, p.Prefix = args, uint64(seed), conn.prefix
+		p.Limiters, p.Seed, p.Prefix, p.RTT = args, uint64(seed), conn.prefix, time.Duration(rtt)
 		if p.Limit, err = limit.read(flags); err != nil {
 			return err
 		}
@@ -101,7 +103,7 @@ func runRace(ctx context.Context, e *env, p experiment.Race, out *resultFlags) e
 }
 
 // raceOnly are the flags that mean nothing to an explanation: it has two clients, and a server of its own.
-var raceOnly = append([]string{"cost", "procs", "clients", "attempts", "rounds", "seed", "goroutines-only", "yes"}, connection...)
+var raceOnly = append([]string{"cost", "procs", "clients", "attempts", "rounds", "seed", "goroutines-only", "rtt", "yes"}, connection...)
 
 // excludes returns an error if one of the other flags was given beside the first.
 func excludes(flags *pflag.FlagSet, first string, others ...string) error {

@@ -168,3 +168,14 @@ func TestABatchIsCountedOneByOne(t *testing.T) {
 		t.Errorf("asked %v, want %v", p.keys, want)
 	}
 }
+
+// TestTheLoopAllocatesNothingACall compares a short run with a long one.
+func TestTheLoopAllocatesNothingACall(t *testing.T) {
+	next := NewKeys("k", 5, 0).Cycle(0, 1)
+	allocs := func(calls int64) float64 {
+		return testing.AllocsPerRun(5, func() { Run(t.Context(), answers(true), Plan{Key: next, Attempts: calls}) })
+	}
+	if few, many := allocs(10), allocs(10_000); many > few+100 {
+		t.Errorf("10 calls allocate %v objects, 10,000 allocate %v", few, many)
+	}
+}
