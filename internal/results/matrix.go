@@ -20,6 +20,7 @@ var matrix = []experiment{
 	{"race-5", "race --procs 5 --rounds 3"},
 	{"race-20", "race --procs 20 --rounds 3"},
 	{"race-50", "race --procs 50 --rounds 3"},
+	{"race-far", "race --procs 20 --rtt 1ms"},
 	{"bench", "bench"}, // the whole catalogue, both paths
 	{"bench-1", "bench " + atomic + " --path allowed --clients 1 --duration 2s"},
 	{"bench-8", "bench " + atomic + " --path allowed --clients 8 --duration 2s"},
@@ -30,6 +31,9 @@ var matrix = []experiment{
 	{"bench-pipe", "bench gcra sliding-log --pipeline 16 --path allowed --duration 2s"},
 	{"mem", "mem"},
 }
+
+// generatorFile holds how fast the load loop is, beside what the matrix came to.
+const generatorFile = "results/generator.json"
 
 // picture is drawn of what some results show together, or of one.
 type picture struct{ name, of string }
