@@ -7,14 +7,16 @@ ifeq ($(shell git rev-parse --verify -q HEAD 2>/dev/null),)
 export GOFLAGS += -buildvcs=false
 endif
 
-.PHONY: help demo test check build clean
+.PHONY: help demo test check build results pages clean
 
 help:
-	@echo 'make demo   race every limiter against 20 processes on a private Redis'
-	@echo 'make test   run all tests'
-	@echo 'make check  everything a change must pass: the tests also under the race detector, vet, staticcheck, fuzz'
-	@echo 'make build  build bin/rlctl'
-	@echo 'make clean  remove what was built'
+	@echo 'make demo     race every limiter against 20 processes on a private Redis'
+	@echo 'make test     run all tests'
+	@echo 'make check    everything a change must pass: the tests also under the race detector, vet, staticcheck, fuzz'
+	@echo 'make build    build bin/rlctl'
+	@echo 'make results  measure again what the pages show, in under 15 minutes'
+	@echo 'make pages    make pictures and tables again from what was measured'
+	@echo 'make clean    remove what was built'
 
 demo:
 	@sh tools/setup.sh redis
@@ -31,6 +33,15 @@ check:
 
 build:
 	$(GO) build -o bin/rlctl .
+
+# The commit is stamped whatever GOFLAGS says, since each result names it.
+results:
+	@sh tools/setup.sh redis
+	$(GO) build -buildvcs=auto -o bin/rlctl .
+	$(GO) run ./internal/results
+
+pages: build
+	$(GO) run ./internal/results pages
 
 clean:
 	rm -rf bin

@@ -35,6 +35,7 @@ var rows = []row{
 	{"pkg/report", ""},
 	{"internal/check", ""},
 	{"internal/generator", "pkg/limiter pkg/target pkg/fleet pkg/redisd"},
+	{"internal/results", ""},
 	{"pkg/experiment", anythingBelow},
 	{"cmd", anythingBelow},
 	{".", "cmd"},

@@ -24,21 +24,31 @@ func commandLine(c *cobra.Command, args []string) string {
 	for _, a := range args {
 		words = append(words, shellWord(redacted(a)))
 	}
-	c.Flags().Visit(func(f *pflag.Flag) { words = append(words, "--"+f.Name+flagValue(f)) })
+	c.Flags().Visit(func(f *pflag.Flag) {
+		for _, value := range flagValues(f) {
+			words = append(words, "--"+f.Name+value)
+		}
+	})
 	return strings.Join(words, " ")
 }
 
-// flagValue is the flag's value after a space; nothing of a flag that needs none and was set.
-func flagValue(f *pflag.Flag) string {
+// flagValues are what follows the flag's name each time: a value after a space, nothing if it needs none and was set.
+func flagValues(f *pflag.Flag) (texts []string) {
+	list, many := f.Value.(pflag.SliceValue)
 	switch {
 	case f.Name == "pass":
-		return " ***"
+		return []string{" ***"}
+	case many:
+		for _, value := range list.GetSlice() {
+			texts = append(texts, " "+shellWord(redacted(value)))
+		}
+		return texts
 	case f.NoOptDefVal == f.Value.String():
-		return ""
+		return []string{""}
 	case f.NoOptDefVal != "":
-		return "=" + shellWord(f.Value.String())
+		return []string{"=" + shellWord(f.Value.String())}
 	}
-	return " " + shellWord(redacted(f.Value.String()))
+	return []string{" " + shellWord(redacted(f.Value.String()))}
 }
 
 // shellWord is the word as a shell reads it.

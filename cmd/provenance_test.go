@@ -30,6 +30,7 @@ func TestACommandLineIsQuotedWithoutSecrets(t *testing.T) {
 		{"race", "rlctl race"},
 		{"race gcra --procs=4 --limit 10/1m --yes", "rlctl race gcra --procs 4 --limit 10/1m0s --yes"},
 		{"race --yes=false", "rlctl race --yes=false"},
+		{"bench gcra --path allowed,denied --path mixed", "rlctl bench gcra --path allowed --path denied --path mixed"},
 		{"race -asesame", "rlctl race --pass ***"},
 		{"race -a sesame", "rlctl race --pass ***"},
 		{"race --pass=sesame", "rlctl race --pass ***"},

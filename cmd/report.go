@@ -15,19 +15,23 @@ import (
 
 func newReport(e *env) *cobra.Command {
 	p := experiment.Compare{}
-	failOver := share{}
+	failOver, readme := share{}, false
 	c := &cobra.Command{
-		Use:   "report FILE... | OLD NEW",
+		Use:   "report FILE... | OLD NEW | --readme",
 		Short: "Show a result that was kept, or compare two",
 		Long: "report FILE shows a result that --out or --format json wrote as it was shown when it was new; - is stdin.\n" +
 			"report OLD NEW compares two benches row by row: the ratio of the medians and the widest interval that the rounds\n" +
 			"allow it; ~ is a difference that the rounds do not show. With --fail-over it exits with 1 if the whole interval of a\n" +
 			"figure is past the threshold, and with 3 if only a part of one is. Other results are shown one after the other, and\n" +
-			"--svg and --html then also draw what they show together: races and a bench give safety against price.",
+			"--svg and --html then draw what they show together: races and a bench give safety against price.\n" +
+			"report --readme fills the marked blocks of README.md and DESIGN.md in this folder.",
 		Example: "  rlctl report results/race.json --format markdown\n" +
 			"  rlctl report old.json new.json --fail-over 5%",
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
+			switch {
+			case readme && len(args) > 0:
+				return usageError{errors.New("rlctl report --readme takes no file: the pages name them"), "usage: " + c.UseLine()}
+			case readme || len(args) > 0:
 				return nil
 			}
 			return usageError{errors.New("rlctl report wants a result FILE, or OLD and NEW"), "usage: " + c.UseLine()}
@@ -37,8 +41,12 @@ func newReport(e *env) *cobra.Command {
 	flags.SortFlags = false
 	flags.Var(&failOver, "fail-over", "how much worse a figure of NEW may be, such as 5%")
 	flags.StringSliceVar(&p.Figures, "figure", experiment.DefaultFigures(), "`NAMES` of the figures to compare, as in JSON")
-	out := newResultFlags(c)
+	flags.BoolVar(&readme, "readme", false, "fill the marked blocks of README.md and DESIGN.md")
+	out := newResultFlags(c, report.BenchfmtFormat)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if readme {
+			return e.fillPages("README.md", "DESIGN.md")
+		}
 		p.FailOver = failOver.value
 		results, err := readResults(e.stdin, args)
 		if err != nil {
@@ -117,6 +125,34 @@ func (e *env) showResults(results []experiment.Result, out *resultFlags) error {
 		return usagef("--out and --format csv want one result at a time")
 	}
 	return e.deliver(out, append([]report.Document{experiment.Together(results)}, documents...)...)
+}
+
+// fillPages fills the marked blocks of pages in this folder, and writes those that change.
+func (e *env) fillPages(names ...string) error {
+	for _, name := range names {
+		page, err := os.ReadFile(name)
+		if err != nil {
+			return usagef("%s: %s", name, bare(err))
+		}
+		filled, err := experiment.FillPage(string(page), os.DirFS("."))
+		if err != nil {
+			return usagef("%s: %s", name, err)
+		}
+		if filled == string(page) {
+			e.note("%s is up to date", name)
+			continue
+		}
+		if err := save(name, func(w io.Writer) error { return writeText(w, filled) }); err != nil {
+			return err
+		}
+		e.note("filled the blocks of %s", name)
+	}
+	return nil
+}
+
+func writeText(w io.Writer, text string) error {
+	_, err := io.WriteString(w, text)
+	return err
 }
 
 // share is a flag that takes a percentage; without one its value is nil.

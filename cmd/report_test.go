@@ -59,6 +59,9 @@ func TestTheGateOfReport(t *testing.T) {
 			t.Errorf("exit code %d, %v\n%s", again, validate(t, stdout), stdout)
 		}
 	}
+	if code, _, stderr := run([]string{"report", before, before, "--format", "benchfmt"}); code != 64 {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
 	if code, _, stderr := run([]string{"report", before, before, "--figure", "speed"}); code != 64 || !strings.HasPrefix(stderr, "rlctl: --figure: want any of ") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
@@ -76,6 +79,22 @@ func TestBarsFollowTheLocale(t *testing.T) {
 		t.Setenv("LANG", c.lang)
 		if code, stdout, stderr := run([]string{"report", file}); code != 0 || !strings.Contains(stdout, c.want) {
 			t.Errorf("%+v: exit code %d\n%s%s", c, code, stdout, stderr)
+		}
+	}
+}
+
+func TestKeptResultsKeepTheirSchema(t *testing.T) {
+	files, err := filepath.Glob("../results/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fault := range validate(t, string(text)) {
+			t.Errorf("%s: %v", name, fault)
 		}
 	}
 }

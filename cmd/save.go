@@ -41,19 +41,21 @@ func (f *resultFlags) check() error {
 	return nil
 }
 
-// deliver shows results and keeps them. What cannot be kept was shown.
+// deliver shows results and keeps them. The first of several is what they show together, and all that is drawn alone.
+// What cannot be kept was shown.
 func (e *env) deliver(f *resultFlags, documents ...report.Document) (err error) {
-	var charts []report.Chart
 	for _, d := range documents {
+		if f.format.format() == report.BenchfmtFormat && d.Benchfmt == nil {
+			return usagef("--format benchfmt: only a result of bench has it")
+		}
 		err = errors.Join(err, e.show(f.format, d))
-		charts = append(charts, d.Charts...)
 	}
 	for _, kept := range []struct {
 		name  string
 		write func(io.Writer) error
 	}{
 		{f.out, func(w io.Writer) error { return documents[0].Write(w, report.JSONFormat, report.Style{}) }},
-		{f.svg, func(w io.Writer) error { return nothingToDraw(report.WriteSVG(w, charts)) }},
+		{f.svg, func(w io.Writer) error { return nothingToDraw(report.WriteSVG(w, documents[0].Charts)) }},
 		{f.html, func(w io.Writer) error { return report.WriteHTML(w, e.typed, documents...) }},
 	} {
 		if kept.name != "" {

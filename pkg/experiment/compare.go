@@ -11,6 +11,7 @@ import (
 	"golang.org/x/perf/benchmath"
 
 	"github.com/rlctl/rlctl/pkg/replay"
+	"github.com/rlctl/rlctl/pkg/report"
 )
 
 // Two benches are compared figure by figure, each with the ratio of its two medians. The interval of the ratio goes from
@@ -305,8 +306,21 @@ func differences(before, after *BenchResult) []string {
 		if side.result.Partial {
 			out = append(out, side.name+" is partial: its run was interrupted")
 		}
+		if n := side.result.clientBound(); n > 0 {
+			out = append(out, fmt.Sprintf("%s was limited by the client in %s: calls a second and latencies there are not the server's",
+				side.name, report.Count(n, "row", "rows")))
+		}
 	}
 	return out
+}
+
+func (r *BenchResult) clientBound() (n int64) {
+	for _, row := range r.Results {
+		if row.ClientBound {
+			n++
+		}
+	}
+	return n
 }
 
 // asMap has the fields of a struct of plain values by their JSON names.

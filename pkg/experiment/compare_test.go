@@ -87,6 +87,7 @@ func TestWhatCannotBeComparedIsSaid(t *testing.T) {
 	old.Results[0].Samples[0].P99 = new(1.0)
 	fresh.Results = append(fresh.Results, benchOf("new-one", rounds, rounds).Results...)
 	fresh.Env.CPU, fresh.Env.Redis.Version, fresh.Config.Keys, fresh.Config.Seed, fresh.Partial = new("abacus"), "8", 7, "other", true
+	old.Results[0].ClientBound = true
 	c, err := Compare{}.Run(old, fresh)
 	if err != nil {
 		t.Fatal(err)
@@ -95,13 +96,13 @@ func TestWhatCannotBeComparedIsSaid(t *testing.T) {
 	for _, want := range []string{
 		"only in OLD: p99_us of gcra, allowed", "only in OLD: sliding-log, allowed", "only in NEW: new-one, allowed",
 		"DIFFERENT machine: cpu was <nil>, is abacus", "DIFFERENT redis: version was , is 8", "DIFFERENT load: keys was 0, is 7",
-		"DIFFERENT NEW is partial",
+		"DIFFERENT NEW is partial", "DIFFERENT OLD was limited by the client in 1 row",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not said:\n%s", want, text)
 		}
 	}
-	if len(c.Differences) != 4 || len(c.Missing) != 3 {
+	if len(c.Differences) != 5 || len(c.Missing) != 3 {
 		t.Errorf("%q, %q", c.Differences, c.Missing)
 	}
 	if c, _ := (Compare{}).Run(old, &BenchResult{}); c.Verdict != replay.Inconclusive || !strings.Contains(shown(t, c.Document())["table"], "nothing is in both") {

@@ -228,6 +228,9 @@ func (r *MemResult) apart() string {
 // tiny tells whether the two measures differ by no more than the buffers of a connection.
 func (row MemRow) tiny() bool {
 	const buffers = 16 << 10
+	if row.BytesPerKeyDelta == nil {
+		return false
+	}
 	return math.Abs(row.BytesPerKey+row.TableBytesPerKey-*row.BytesPerKeyDelta)*float64(row.Keys) < buffers
 }
 

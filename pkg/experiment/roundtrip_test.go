@@ -98,6 +98,9 @@ func FuzzRead(f *testing.F) {
 	for schema := range kinds() {
 		f.Add([]byte(`{"schema":"` + schema + `"}`))
 		f.Add([]byte(`{"schema":"` + schema + `","limit":1,"results":[{}],"missing":[""]}`))
+		f.Add([]byte(`{"schema":"` + schema + `","config":{"limits":[0]},"results":[{"path":"allowed","floor_ratio":2,"apart":1,"spread":{"script_us":[1,2]},
+			"samples":[{"script_us":1}],"response_hdr":"x","ops":9,"clients":2,"shown":{"kind":"over","steps":[{"client":"Z","reply":"1"}],"gap":{}}}],
+			"limiters":[{"log":true,"encodings":[{}],"passes":[{}]}],"million":[{}],"checks":[{}]}`))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if r, err := Read(bytes.NewReader(text)); err == nil {

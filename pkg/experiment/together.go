@@ -14,7 +14,10 @@ func Together(results []Result) report.Document {
 	races, benches, mems := of[*RaceResult](results), of[*BenchResult](results), of[*MemResult](results)
 	var d report.Document
 	if len(races) > 1 {
+		slices.SortStableFunc(races, func(a, b *RaceResult) int { return cmp.Compare(a.callers(), b.callers()) })
 		d.Charts = append(d.Charts, overshootByCallers(races))
+		d.Head, d.Table, d.Made = []report.Line{report.Text("events admitted beyond the rule, by number of processes; limit %s, the round that went furthest",
+			report.Int(races[0].Limit))}, overshootTable(races), races[len(races)-1].Env.line()
 	}
 	if len(benches) > 1 {
 		d.Charts = append(d.Charts, throughputCharts(benches...)...)
@@ -43,7 +46,6 @@ func of[R Result](results []Result) (out []R) {
 
 // overshootByCallers has a line a limiter that went over in any of the races.
 func overshootByCallers(races []*RaceResult) report.Chart {
-	slices.SortStableFunc(races, func(a, b *RaceResult) int { return cmp.Compare(a.callers(), b.callers()) })
 	first := races[0]
 	c := report.Chart{
 		Title: "Overshoot by number of processes",
@@ -72,6 +74,32 @@ func overshootByCallers(races []*RaceResult) report.Chart {
 	}
 	slices.SortStableFunc(c.Series, func(a, b report.Series) int { return cmp.Compare(last(b), last(a)) })
 	return c
+}
+
+// overshootTable has a row a limiter and a column a race, of as many callers as stand over it.
+func overshootTable(races []*RaceResult) report.Table {
+	t := report.Table{Columns: []report.Column{{Title: "LIMITER"}}}
+	place := map[string]int{} // of a limiter's row
+	for _, r := range races {
+		t.Columns = append(t.Columns, report.Column{Title: report.Int(r.callers()), Right: true})
+		for _, row := range r.Results {
+			if _, ok := place[row.Limiter]; !ok {
+				place[row.Limiter] = len(t.Rows)
+				t.Add(report.Plain(row.labelled()))
+			}
+			cells := &t.Rows[place[row.Limiter]]
+			for len(*cells) < len(t.Columns)-1 { // races without it
+				*cells = append(*cells, report.Plain("–"))
+			}
+			*cells = append(*cells, difference(int64(row.furthest())))
+		}
+	}
+	for i := range t.Rows {
+		for len(t.Rows[i]) < len(t.Columns) {
+			t.Rows[i] = append(t.Rows[i], report.Plain("–"))
+		}
+	}
+	return t
 }
 
 // safetyAndTime has a dot a limiter that was raced and benched: overshoot, and what the server's main thread spends on

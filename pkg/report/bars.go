@@ -10,8 +10,8 @@ import (
 )
 
 // Bars are durations as bars on a log scale, which shows microseconds and seconds in one picture: a bar twice as long
-// is not twice the time. The scale goes from the power of ten below the shortest to the one above the longest, and is
-// told under the bars. A bar's end is exact to an eighth of a column.
+// is not twice the time. All bars of a document have one scale, from the power of ten below the shortest to the one above
+// the longest, which is told under them. A bar's end is exact to an eighth of a column.
 type Bars struct {
 	Title string
 	Of    []Bar
@@ -29,13 +29,29 @@ const (
 	leastColumns = 8
 )
 
-// lines draws the bars for a stream.
-func (b Bars) lines(s Style) []Line {
-	least, most := b.scale()
+// barLines draws all bars of a document for a stream.
+func barLines(all []Bars, s Style) []Line {
+	if len(all) == 0 {
+		return nil
+	}
+	var every []Bar
+	for _, b := range all {
+		every = append(every, b.Of...)
+	}
+	least, most := span(every)
 	label := 0
-	for _, bar := range b.Of {
+	for _, bar := range every {
 		label = max(label, twwidth.Width(Escape(bar.Label)))
 	}
+	var lines []Line
+	for _, b := range all {
+		lines = append(append(lines, nil), b.lines(s, label, least, most)...)
+	}
+	return append(lines, Text("%*s  log scale, %s to %s", label, "", s.short(least), s.short(most)), nil)
+}
+
+// lines draws the bars behind labels of so many columns.
+func (b Bars) lines(s Style, label int, least, most time.Duration) []Line {
 	columns := mostColumns
 	if s.Width > 0 {
 		columns = min(columns, max(leastColumns, s.Width-label-len("  ")-len(" 1,000 ms")))
@@ -49,13 +65,13 @@ func (b Bars) lines(s Style) []Line {
 		pad := strings.Repeat(" ", label-twwidth.Width(Escape(bar.Label)))
 		lines = append(lines, Text("%s%s  %s %s", bar.Label, pad, stroke(share*float64(columns), s.ASCII), s.short(bar.Time)))
 	}
-	return append(lines, Text("%*s  log scale, %s to %s", label, "", s.short(least), s.short(most)))
+	return lines
 }
 
-// scale is from the power of ten below the shortest bar to the one above the longest.
-func (b Bars) scale() (least, most time.Duration) {
+// span is from the power of ten below the shortest bar to the one above the longest.
+func span(bars []Bar) (least, most time.Duration) {
 	least, most = math.MaxInt64, 0
-	for _, bar := range b.Of {
+	for _, bar := range bars {
 		if bar.Time > 0 {
 			least, most = min(least, bar.Time), max(most, bar.Time)
 		}

@@ -117,6 +117,29 @@ func TestLinesAreToldApart(t *testing.T) {
 	}
 }
 
+// A series has the same colour in all pictures of a file, wherever it stands in their legends.
+func TestASeriesLooksTheSameInAllPictures(t *testing.T) {
+	a, b := lines(3), lines(3)
+	b.Series = b.Series[1:]
+	svg := drawn(t, a, b)
+	thumbnails := regexp.MustCompile(`stroke:(#[0-9A-F]{6});stroke-width:1.5" />\n[^<]*(?:<path[^>]*>\s*)*<text [^>]*>(series \d)`)
+	colors := map[string]map[string]bool{}
+	for _, m := range thumbnails.FindAllStringSubmatch(svg, -1) {
+		if colors[m[2]] == nil {
+			colors[m[2]] = map[string]bool{}
+		}
+		colors[m[2]][m[1]] = true
+	}
+	if len(colors) != 3 {
+		t.Fatalf("%v in\n%s", colors, svg)
+	}
+	for name, of := range colors {
+		if len(of) != 1 {
+			t.Errorf("%s is drawn in %v", name, of)
+		}
+	}
+}
+
 // Names of dots that lie on each other, in a corner even, do not.
 func TestNamesOfDotsDoNotOverlap(t *testing.T) {
 	for name, at := range map[string]Point{"low left": {0, 1}, "high right": {1000, 50}, "middle": {10, 20}} {
@@ -173,25 +196,28 @@ func TestAxesHaveRoundMarks(t *testing.T) {
 
 func TestBars(t *testing.T) {
 	b := Bars{"response", []Bar{{"50%", 21 * time.Microsecond}, {"99.9%", 2 * time.Millisecond}, {"max", 10 * time.Millisecond}, {"none", 0}}}
-	d := Document{Head: []Line{Text("head")}, Bars: []Bars{b}, Foot: []Line{Text("foot")}}
+	d := Document{Head: []Line{Text("head")}, Bars: []Bars{b, {"more", []Bar{{"1", 95 * time.Millisecond}}}}, Foot: []Line{Text("foot")}}
 	for style, want := range map[Style]string{
 		{}: "head\n\nresponse\n" +
 			"50%    ███▉ 21 µs\n" +
 			"99.9%  ███████████████████████████▋ 2 ms\n" +
 			"max    ████████████████████████████████████ 10 ms\n" +
-			"none    0 ns\n" +
+			"none    0 ns\n\nmore\n" +
+			"1      ███████████████████████████████████████████████▊ 95 ms\n" +
 			"       log scale, 10 µs to 100 ms\n\nfoot\n",
 		{Width: 40, ASCII: true}: "head\n\nresponse\n" +
 			"50%    ## 21 us\n" +
 			"99.9%  ############## 2 ms\n" +
 			"max    ################## 10 ms\n" +
-			"none    0 ns\n" +
+			"none    0 ns\n\nmore\n" +
+			"1      ######################## 95 ms\n" +
 			"       log scale, 10 us to 100 ms\n\nfoot\n",
 		{Width: 3}: "head\n\nresponse\n" +
 			"50%    ▋ 21 µs\n" +
 			"99.9%  ████▋ 2 ms\n" +
 			"max    ██████ 10 ms\n" +
-			"none    0 ns\n" +
+			"none    0 ns\n\nmore\n" +
+			"1      ████████ 95 ms\n" +
 			"       log scale, 10 µs to 100 ms\n\nfoot\n",
 	} {
 		var out bytes.Buffer

@@ -94,12 +94,7 @@ func (d Document) writeText(w io.Writer, s Style) error {
 	if head != "" && body != "" {
 		head += "\n"
 	}
-	for _, bars := range d.Bars {
-		body += "\n" + s.lines(bars.lines(s))
-	}
-	if len(d.Bars) > 0 {
-		body += "\n"
-	}
+	body += s.lines(barLines(d.Bars, s))
 	if _, err = io.WriteString(w, head+body+s.lines(d.Foot)); err != nil {
 		return err
 	}

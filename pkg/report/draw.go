@@ -87,7 +87,7 @@ func line(n int) draw.LineStyle {
 
 // paint draws the chart's series, axes and legend, but not the labels of the axes: the library takes the middle of a log
 // axis for its arithmetic mean, and would make room for them there.
-func (c Chart) paint(on draw.Canvas) error {
+func (c Chart) paint(on draw.Canvas, looks map[string]int) error {
 	series := c.drawable()
 	p := plot.New()
 	p.BackgroundColor = nil // the page's
@@ -103,18 +103,18 @@ func (c Chart) paint(on draw.Canvas) error {
 	}
 	p.Add(grid())
 	if c.Dots {
-		p.Add(labelledDots{series, style})
+		p.Add(labelledDots{series, style, looks})
 		p.Draw(draw.Crop(on, labelHeight, -rightMargin, labelHeight, -6))
 		return nil
 	}
 	legend := plot.NewLegend()
 	legend.TextStyle, legend.Top, legend.Left, legend.Padding = style, true, true, vg.Points(3)
-	for n, s := range series {
+	for _, s := range series {
 		lines, points, err := plotter.NewLinePoints(xys(s.Points))
 		if err != nil {
 			return fmt.Errorf("draw %s: %w", s.Name, err)
 		}
-		lines.LineStyle, points.GlyphStyle = line(n), glyph(n)
+		lines.LineStyle, points.GlyphStyle = line(looks[s.Name]), glyph(looks[s.Name])
 		p.Add(unpadded{lines}, unpadded{points})
 		legend.Add(s.Name, lines, points)
 	}
@@ -176,23 +176,23 @@ func (logFromZero) Normalize(least, most, x float64) float64 {
 type labelledDots struct {
 	series []Series
 	style  text.Style
+	looks  map[string]int
 }
 
 type label struct {
 	name string
 	dot  vg.Point
 	at   vg.Point // left end, half way up
-	n    int      // of its series
 }
 
 // Plot is the library's.
 func (d labelledDots) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	var labels []label
-	for n, s := range d.series {
+	for _, s := range d.series {
 		for _, p := range s.Points {
 			dot := vg.Point{X: x(p.X), Y: y(p.Y)}
-			labels = append(labels, label{s.Name, dot, dot.Add(vg.Point{X: 12}), n})
+			labels = append(labels, label{s.Name, dot, dot.Add(vg.Point{X: 12})})
 		}
 	}
 	style := d.style
@@ -207,7 +207,7 @@ func (d labelledDots) Plot(c draw.Canvas, p *plot.Plot) {
 			}
 			c.StrokeLine2(draw.LineStyle{Color: color.NRGBA{0x80, 0x80, 0x80, 0xff}, Width: vg.Points(0.5)}, l.dot.X, l.dot.Y, end, l.at.Y)
 		}
-		c.DrawGlyph(glyph(l.n), l.dot)
+		c.DrawGlyph(glyph(d.looks[l.name]), l.dot)
 		c.FillText(style, l.at, l.name)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot/vg/draw"
@@ -29,12 +31,12 @@ svg{--page:#fff;--ink:#222;color:var(--ink);fill:var(--ink);font-family:'Liberat
 // WriteSVG draws the charts one under the other into one SVG that needs nothing else.
 func WriteSVG(w io.Writer, charts []Chart) error {
 	var b bytes.Buffer
-	n := 0
+	n, looks := 0, looks(charts)
 	for _, c := range charts {
 		if len(c.drawable()) == 0 {
 			continue
 		}
-		picture, err := c.picture()
+		picture, err := c.picture(looks)
 		if err != nil {
 			return err
 		}
@@ -51,6 +53,20 @@ func WriteSVG(w io.Writer, charts []Chart) error {
 	return err
 }
 
+// looks numbers the names of all series, so that each looks the same in all pictures.
+func looks(charts []Chart) map[string]int {
+	numbers := map[string]int{}
+	for _, c := range charts {
+		for _, s := range c.drawable() {
+			numbers[s.Name] = 0
+		}
+	}
+	for n, name := range slices.Sorted(maps.Keys(numbers)) {
+		numbers[name] = n
+	}
+	return numbers
+}
+
 func titles(charts []Chart) string {
 	var all []string
 	for _, c := range charts {
@@ -63,9 +79,9 @@ func titles(charts []Chart) string {
 
 // picture is a chart under its title, as the inside of an SVG. The library's black is what it paints axes and text
 // with; here they take the page's ink instead, and the fonts are the page's.
-func (c Chart) picture() (string, error) {
+func (c Chart) picture(looks map[string]int) (string, error) {
 	canvas := vgsvg.New(pictureWidth, pictureHeight)
-	if err := c.paint(draw.New(canvas)); err != nil {
+	if err := c.paint(draw.New(canvas), looks); err != nil {
 		return "", err
 	}
 	var b bytes.Buffer
