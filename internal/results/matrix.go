@@ -28,6 +28,7 @@ var matrix = []experiment{
 	{"bench-hot", "bench " + atomic + " --path denied --keys 1 --duration 2s"},
 	{"bench-open", "bench " + atomic + " --rate 4000 --duration 3s"},
 	{"bench-pipe", "bench gcra sliding-log --pipeline 16 --path allowed --duration 2s"},
+	{"generator", "generator"},
 	{"mem", "mem"},
 }
 
