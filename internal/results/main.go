@@ -45,11 +45,6 @@ func makeAll(ctx context.Context, names []string) error {
 		}
 		fmt.Printf("%-12s %4.0f s   rlctl %s\n", x.name, time.Since(begin).Seconds(), x.command)
 	}
-	if len(names) == 0 {
-		if err := generator(ctx); err != nil {
-			return fmt.Errorf("generator: %w", err)
-		}
-	}
 	for _, p := range pictures {
 		if err := rlctl(ctx, append(append([]string{"report"}, p.files()...), "--svg", p.file())); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
@@ -76,17 +71,6 @@ func choose(names []string) (chosen []experiment, err error) {
 		}
 	}
 	return chosen, nil
-}
-
-// generator measures the load loop beside redis-benchmark, which no command of rlctl does.
-func generator(ctx context.Context) error {
-	c := exec.CommandContext(ctx, "go", "run", "./internal/generator")
-	c.Stderr = os.Stderr
-	result, err := c.Output()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(generatorFile, result, 0o644)
 }
 
 // rlctl runs the program. What did not come out as it must, or did not tell, is a result as well: exit codes 1 and 3.

@@ -29,11 +29,9 @@ var matrix = []experiment{
 	{"bench-hot", "bench " + atomic + " --path denied --keys 1 --duration 2s"},
 	{"bench-open", "bench " + atomic + " --rate 4000 --duration 3s"},
 	{"bench-pipe", "bench gcra sliding-log --pipeline 16 --path allowed --duration 2s"},
+	{"generator", "generator"},
 	{"mem", "mem"},
 }
-
-// generatorFile holds how fast the load loop is, beside what the matrix came to.
-const generatorFile = "results/generator.json"
 
 // picture is drawn of what some results show together, or of one.
 type picture struct{ name, of string }
