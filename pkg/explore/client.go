@@ -59,12 +59,13 @@ type explorer struct {
 	client   string          // the id that all ask for
 }
 
-// open connects the clients, loads what they need, and makes the state from which all schedules start.
+// open connects the clients, loads what they need, and makes the state from which all schedules start. The clock stands
+// in the middle of a window, and a microsecond on: a limiter that loses the last digits of its time shall show it.
 func open(ctx context.Context, srv Server, p Plan) (*explorer, error) {
 	window := p.Limit.Window.Microseconds()
 	now := time.Now().UnixMicro()
 	x := &explorer{
-		plan: p, srv: srv, at: time.UnixMicro(now - now%window + window/2), closed: make(chan struct{}), client: "explored",
+		plan: p, srv: srv, at: time.UnixMicro(now - now%window + window/2 + 1), closed: make(chan struct{}), client: "explored",
 		events: make(chan event, p.Clients), // of each client one command is parked or one end is told at a time
 		reads:  map[string]bool{},
 	}
