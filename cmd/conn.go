@@ -51,6 +51,12 @@ func (f *connFlags) register(root *cobra.Command, flags *pflag.FlagSet) {
 	}
 }
 
+// connection are the flags that say where the server is and how to talk to it.
+var connection = []string{
+	"url", "host", "port", "socket", "user", "pass", "pass-file", "db", "tls", "cacert", "cert", "key", "sni", "insecure", "cluster",
+	"sentinel-master", "timeout",
+}
+
 // service is the server of a command that serves a person's own Redis: flag, RLCTL_URL, REDIS_URL, 127.0.0.1:6379.
 func (f *connFlags) service(ctx context.Context, e *env, flags *pflag.FlagSet) (target.Conn, error) {
 	conn, _, err := f.read(ctx, e, flags, "RLCTL_URL", "REDIS_URL")

@@ -15,9 +15,9 @@ type explainJSON struct {
 	Results []struct {
 		Limiter string
 		Verdict string
-		Shown   struct {
-			Kind  string
-			Steps []struct{ Allowed *bool }
+		First   struct {
+			Kind, Schedule string
+			Steps          []struct{ Allowed *bool }
 		}
 	}
 	Verdict string
@@ -45,16 +45,16 @@ func TestExplainKeepsItsSchema(t *testing.T) {
 	for _, row := range r.Results {
 		broken[row.Limiter] = row.Verdict == "broken"
 		admitted := 0
-		for _, step := range row.Shown.Steps {
+		for _, step := range row.First.Steps {
 			if step.Allowed != nil && *step.Allowed {
 				admitted++
 			}
 		}
-		if over := admitted > 1; over != (row.Verdict == "broken") || over != (row.Shown.Kind == "over") {
-			t.Errorf("%s: %d admitted, %s, %q", row.Limiter, admitted, row.Verdict, row.Shown.Kind)
+		if over := admitted > 1; over != (row.First.Kind == "over") || (row.Verdict == "broken") != (row.First.Kind != "") {
+			t.Errorf("%s: %d admitted, %s, %q", row.Limiter, admitted, row.Verdict, row.First.Kind)
 		}
 	}
-	for _, name := range []string{"naive-log", "naive-pipeline", "naive-counter", "naive-bucket", "local-bucket"} {
+	for _, name := range []string{"naive-log", "naive-pipeline", "naive-counter", "naive-bucket", "local-bucket", "charging-log"} {
 		if !broken[name] {
 			t.Errorf("%s was not seen to fail", name)
 		}
@@ -65,11 +65,36 @@ func TestExplainKeepsItsSchema(t *testing.T) {
 			t.Errorf("%s is accused", name)
 		}
 	}
-	if r.Verdict != "held" || len(broken) < 10 {
+	if r.Verdict != "held" || len(broken) < 9 {
 		t.Errorf("verdict %s of %d others", r.Verdict, len(broken))
 	}
 	if left, _ := filepath.Glob(strings.TrimPrefix(c.Env[len(c.Env)-1], "TMPDIR=") + "/*"); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestProveKeepsItsSchema, with two clients, deaths, and one schedule run again.
+func TestProveKeepsItsSchema(t *testing.T) {
+	c, stdout, stderr := withOutput(t, "prove", "--clients", "2", "--format", "json")
+	if err := c.Run(); err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	r := parseExplain(t, stdout.Bytes())
+	if r.Verdict != "held" || len(r.Results) < 30 {
+		t.Errorf("verdict %s of %d", r.Verdict, len(r.Results))
+	}
+	for _, row := range r.Results {
+		if row.Verdict != "broken" {
+			continue
+		}
+		c, again, stderr := withOutput(t, "prove", "--schedule", row.First.Schedule, "--format", "json")
+		if err := c.Run(); err != nil {
+			t.Errorf("%s: %v: %s", row.First.Schedule, err, stderr)
+			continue
+		}
+		if one := parseExplain(t, again.Bytes()).Results[0]; one.Verdict != "broken" || one.First.Kind != row.First.Kind || one.First.Schedule != row.First.Schedule {
+			t.Errorf("%s: run again: %s", row.First.Schedule, again)
+		}
 	}
 }
 

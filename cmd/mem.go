@@ -72,11 +72,7 @@ func runMem(ctx context.Context, e *env, p experiment.Mem, out *resultFlags) err
 		err = errors.Join(err, e.deliver(out, result.Document()))
 	}
 	if err != nil {
-		where := p.Conn.String()
-		if p.Private {
-			where = privateServer
-		}
-		return atServer(where, err)
+		return atServer(serverOf(p.Private, p.Conn), err)
 	}
 	return verdictError(result.Verdict)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,7 +20,7 @@ import (
 
 func newRace(e *env, conn *connFlags) *cobra.Command {
 	p := experiment.Race{Cost: 1}
-	limit, seed, explain := limitFlags{}, hex(0), false
+	limit, seed, rtt, explain := limitFlags{}, hex(0), duration(0), false
 	c := &cobra.Command{
 		Use:   "race [LIMITER...]",
 		Short: "Let processes race for one key and see who lets too many in",
@@ -47,11 +48,12 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 	flags.IntVar(&p.Rounds, "rounds", 1, "rounds, each on a fresh key")
 	flags.Var(&seed, "seed", "gives the request ids again, not the interleaving (default: random)")
 	flags.BoolVar(&p.GoroutinesOnly, "goroutines-only", false, "all callers in one process")
+	flags.Var(&rtt, "rtt", "lay a round trip of this time between the processes and the private server")
 	flags.BoolVar(&explain, "explain", false, "show the smallest order of commands that goes over, step by step")
 	flags.BoolVar(&p.Yes, "yes", false, "do not ask before an experiment on a named server")
 	out := newResultFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
-		p.Limiters, p.Seed, p.Prefix = args, uint64(seed), conn.prefix
+		p.Limiters, p.Seed, p.Prefix, p.RTT = args, uint64(seed), conn.prefix, time.Duration(rtt)
 		if p.Limit, err = limit.read(flags); err != nil {
 			return err
 		}
@@ -59,8 +61,7 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 			if err := excludes(flags, "explain", raceOnly...); err != nil {
 				return err
 			}
-			plan := experiment.Explain{Limiters: args, Limit: p.Limit, Prefix: p.Prefix}
-			return runExplain(c.Context(), e, plan, out)
+			return runProve(c.Context(), e, experiment.Explanation(args, p.Limit, p.Prefix), out)
 		}
 		var given bool
 		if p.Conn, given, err = conn.named(c.Context(), e, flags); err != nil {
@@ -102,10 +103,7 @@ func runRace(ctx context.Context, e *env, p experiment.Race, out *resultFlags) e
 }
 
 // raceOnly are the flags that mean nothing to an explanation: it has two clients, and a server of its own.
-var raceOnly = []string{
-	"cost", "procs", "clients", "attempts", "rounds", "seed", "goroutines-only", "yes", "url", "host", "port", "socket", "user",
-	"pass", "pass-file", "db", "tls", "cacert", "cert", "key", "sni", "insecure", "cluster", "sentinel-master", "timeout",
-}
+var raceOnly = append([]string{"cost", "procs", "clients", "attempts", "rounds", "seed", "goroutines-only", "rtt", "yes"}, connection...)
 
 // excludes returns an error if one of the other flags was given beside the first.
 func excludes(flags *pflag.FlagSet, first string, others ...string) error {
@@ -115,25 +113,6 @@ func excludes(flags *pflag.FlagSet, first string, others ...string) error {
 		}
 	}
 	return nil
-}
-
-func runExplain(ctx context.Context, e *env, p experiment.Explain, out *resultFlags) error {
-	if err := p.Validate(e.catalogue); err != nil {
-		return usage(err)
-	}
-	if err := out.check(); err != nil {
-		return err
-	}
-	progress := e.progress()
-	result, err := p.Run(ctx, e.experiment(progress))
-	progress.Clear()
-	if result != nil && (err == nil || len(result.Results) > 0 || is[Signal](err)) {
-		err = errors.Join(err, e.deliver(out, result.Document()))
-	}
-	if err != nil {
-		return atServer(privateServer, err)
-	}
-	return verdictError(result.Verdict)
 }
 
 // serverOf says which server an experiment talks to.

@@ -96,6 +96,7 @@ func newRoot(e *env) *cobra.Command {
 	conn.register(root, flags)
 	root.AddCommand(
 		newRace(e, conn),
+		newProve(e, conn),
 		newBench(e, conn),
 		newMem(e, conn),
 		newCheck(e, conn),

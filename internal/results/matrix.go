@@ -20,6 +20,7 @@ var matrix = []experiment{
 	{"race-5", "race --procs 5 --rounds 3"},
 	{"race-20", "race --procs 20 --rounds 3"},
 	{"race-50", "race --procs 50 --rounds 3"},
+	{"race-far", "race --procs 20 --rtt 1ms"},
 	{"bench", "bench"}, // the whole catalogue, both paths
 	{"bench-1", "bench " + atomic + " --path allowed --clients 1 --duration 2s"},
 	{"bench-8", "bench " + atomic + " --path allowed --clients 8 --duration 2s"},

@@ -24,7 +24,7 @@ func kinds() map[string]func() Result {
 		BenchSchema:      func() Result { return &BenchResult{} },
 		GeneratorSchema:  func() Result { return &GeneratorResult{} },
 		MemSchema:        func() Result { return &MemResult{} },
-		ExplainSchema:    func() Result { return &ExplainResult{} },
+		ProveSchema:      func() Result { return &ProveResult{} },
 		ComparisonSchema: func() Result { return &Comparison{} },
 	}
 }

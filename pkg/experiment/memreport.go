@@ -40,7 +40,7 @@ func (r *MemResult) answer() report.Line {
 		say(report.Warn, "%s not measured", report.Count(int64(len(r.Unmeasured)), "limiter", "limiters"))
 	}
 	if r.Partial {
-		say(report.Warn, "partial: %s of %s", report.Int(int64(len(r.Results))), report.Count(int64(r.Config.Rows), "row", "rows"))
+		say(report.Warn, "partial: %s of %s", report.Int(int64(len(r.Results)+len(r.Million))), report.Count(int64(r.Config.Rows), "row", "rows"))
 	}
 	return line
 }
@@ -121,15 +121,7 @@ func (r *MemResult) foot() []report.Line {
 		lines = append(lines, report.Text("a real %s of %s take %s, projected were %s: %.1f %% apart", report.Count(m.Keys, "client", "clients"),
 			m.Limiter, size(m.Bytes), size(m.Projected), 100*m.Apart))
 	}
-	return append(lines, report.Text("%s events at most in a row; %.1f s", report.Int(r.events()), float64(r.ElapsedUS)/1e6))
-}
-
-// events is how many events the fullest row took.
-func (r *MemResult) events() (most int64) {
-	for _, row := range r.Results {
-		most = max(most, row.Keys*row.EventsPerKey)
-	}
-	return most
+	return append(lines, report.Text("%.1f s", float64(r.ElapsedUS)/1e6))
 }
 
 // encodings tells where Redis changes how it keeps a log, once for all to which it does the same.

@@ -31,7 +31,7 @@ type MemResult struct {
 type MemConfig struct {
 	Keys     int64   `json:"keys"` // clients a row, before what RowBytes allows
 	Limits   []int64 `json:"limits"`
-	Rows     int     `json:"rows"` // planned; fewer results are those of a partial run, or Unmeasured
+	Rows     int     `json:"rows"` // planned, with those of --million; fewer are those of a partial run, or Unmeasured
 	WindowUS int64   `json:"window_us"`
 	RowBytes int64   `json:"row_bytes"`         // that a row may take
 	Quantum  int64   `json:"allocator_quantum"` // bytes, of which the server's allocator gives whole multiples

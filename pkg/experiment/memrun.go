@@ -61,6 +61,7 @@ func (m *mem) all(ctx context.Context, entries []target.Entry) error {
 			small = append(small, e)
 		}
 	}
+	m.result.Config.Rows += len(small)
 	m.total += int64(len(small))
 	for _, e := range small {
 		if err := m.excuse(m.million(ctx, e), e.Name); err != nil {

@@ -26,8 +26,9 @@ type Race struct {
 	GoroutinesOnly bool // all clients in one process
 	Prefix         string
 	Conn           target.Conn
-	Private        bool // on a server of its own; Conn then only says how long to wait
-	Yes            bool // what would be asked is answered
+	Private        bool          // on a server of its own; Conn then only says how long to wait
+	RTT            time.Duration // between the processes and a private server, beyond a Unix socket's
+	Yes            bool          // what would be asked is answered
 }
 
 const (
@@ -58,6 +59,10 @@ func (p Race) Validate(catalogue []target.Entry) error {
 			p.Clients, p.Procs, maxCallers)
 	case p.Rounds < 1 || p.Rounds > maxRounds:
 		return fmt.Errorf("--rounds: want 1 to %d, got %d", maxRounds, p.Rounds)
+	case p.RTT < 0 || p.RTT > p.Conn.Timeout/2:
+		return fmt.Errorf("--rtt: want 0 to half the --timeout of %s, got %s", p.Conn.Timeout, p.RTT)
+	case p.RTT > 0 && !p.Private:
+		return fmt.Errorf("--rtt: is laid before a private server only")
 	case p.Attempts < 0:
 		return fmt.Errorf("--attempts: want 1 or more, got %d", p.Attempts)
 	case p.Cost < 1:
@@ -136,6 +141,11 @@ func (p Race) Run(ctx context.Context, env Env) (*RaceResult, error) {
 	srv, err := openServer(ctx, env, p.Conn, p.Private)
 	if err != nil {
 		return nil, err
+	}
+	if p.RTT > 0 {
+		if err := srv.moveAway(p.RTT); err != nil {
+			return nil, errors.Join(err, srv.close())
+		}
 	}
 	if p.Seed == 0 {
 		p.Seed = rand.Uint64()

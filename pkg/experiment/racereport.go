@@ -95,7 +95,11 @@ func (r *RaceResult) setting() report.Line {
 	case r.Clients > 1:
 		who += " of " + report.Int(int64(r.Clients)) + " clients"
 	}
-	return report.Text("redis %s (%s)   %s, one key, released together   limit %s per %s", r.Redis.Version, r.Redis.where(), who,
+	at := r.Redis.where()
+	if r.RTTUS > 0 {
+		at += ", " + (time.Duration(r.RTTUS) * time.Microsecond).String() + " there and back"
+	}
+	return report.Text("redis %s (%s)   %s, one key, released together   limit %s per %s", r.Redis.Version, at, who,
 		report.Int(r.Limit), report.Duration(time.Duration(r.WindowUS)*time.Microsecond))
 }
 

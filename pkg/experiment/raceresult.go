@@ -27,6 +27,7 @@ type RaceResult struct {
 	Clients           int            `json:"clients"`
 	AttemptsPerClient int64          `json:"attempts_per_client"`
 	GoroutinesOnly    bool           `json:"goroutines_only"`
+	RTTUS             int64          `json:"rtt_us"` // laid between the processes and the server
 	Seed              string         `json:"seed"`
 	Redis             Server         `json:"redis"`
 	Planned           int            `json:"planned"` // limiters; fewer results are those of a partial race
@@ -105,7 +106,8 @@ func (p Race) result(env Env, s *server) *RaceResult {
 	return &RaceResult{
 		Schema: RaceSchema, Env: env.Provenance.madeOn(s.Server), Limit: p.Limit.Events, WindowUS: p.Limit.Window.Microseconds(), Burst: p.Limit.Capacity(),
 		Cost: p.Cost, Procs: p.Procs, Clients: p.Clients, AttemptsPerClient: p.attempts(), GoroutinesOnly: p.GoroutinesOnly,
-		Seed: fmt.Sprintf("%x", p.Seed), Redis: s.Server, Results: []RaceRow{},
+		RTTUS: p.RTT.Microseconds(),
+		Seed:  fmt.Sprintf("%x", p.Seed), Redis: s.Server, Results: []RaceRow{},
 	}
 }
 

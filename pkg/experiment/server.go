@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/rlctl/rlctl/pkg/redisd"
 	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/target"
+	"github.com/rlctl/rlctl/pkg/wire"
 )
 
 // Server is what an experiment ran on.
@@ -35,7 +39,8 @@ type server struct {
 	Server
 	conn target.Conn
 	rdb  redis.UniversalClient
-	kept *redisd.Kept // nil of a named server
+	kept *redisd.Kept   // nil of a named server
+	way  *wire.Distance // that conn leads over; nil without
 }
 
 // openServer connects to the server that conn names, or starts a private one, of which conn only bounds the waits.
@@ -54,6 +59,16 @@ func openServer(ctx context.Context, env Env, conn target.Conn, private bool) (*
 	}
 	env.Note(fmt.Sprintf("started a private redis-server %s (%s); it goes when this ends", s.Version, kept.Socket()))
 	return s, nil
+}
+
+// moveAway lays a way of that round trip time before a private server. What the experiment itself asks does not take it.
+func (s *server) moveAway(rtt time.Duration) (err error) {
+	near := filepath.Join(s.kept.Dir(), "far")
+	socket := s.kept.Socket()
+	if s.way, err = wire.Lay(near, func() (net.Conn, error) { return net.Dial("unix", socket) }, rtt/2); err == nil {
+		s.conn.Socket = near
+	}
+	return err
 }
 
 func connect(ctx context.Context, s *server) (*server, error) {
@@ -129,6 +144,9 @@ func (s *server) whileItLives(ctx context.Context) (context.Context, func()) {
 
 func (s *server) close() error {
 	err := s.rdb.Close()
+	if s.way != nil {
+		err = errors.Join(err, s.way.Close())
+	}
 	if s.kept != nil {
 		err = errors.Join(err, s.kept.Close())
 	}

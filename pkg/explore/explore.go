@@ -1,36 +1,43 @@
-// Package explore runs every order of the commands of a few clients on a real Redis.
+// Package explore runs every order of the commands of a few clients, and every place at which one of them can die, on a
+// real Redis.
 //
 // Each client is the true limiter behind a proxy of its own (package wire), which parks each of its commands. Between
 // two steps exactly one client runs, so that a schedule, the list of which client goes next, determines everything: the
-// server's clock stands still in mid-window, client clocks read the same instant, and the request ids are given. The
-// search is depth first over complete runs, each from the same state: a key with one slot left, made by admitted calls
-// of the limiter itself, and restored byte by byte with its time of death.
+// server's clock stands still in mid-window, client clocks read the same instant (or, to show what skew does, each its
+// own), and the request ids are given. A step lets one parked command run on the server and hands over its reply. Where
+// a client is to die, its command runs too, but no reply comes, neither to it nor to any later one.
 //
-// A schedule is judged by what was answered: never more admitted than there were slots, and some order of the calls
-// that agrees with their first and last steps in which the rule decides the same. When it is over, every key must have
-// a TTL. What is reported is run once more, step by step, and must come out the same.
+// The search (search.go) is over states, not orders: runs that come to the same state go on alike, so it is run on from
+// once, and the number of orders is that of the paths through all states. Equal is what agrees in all keys with their
+// values and times of death, in what every client was answered, and in all that the judge will want to know. The first
+// client to begin is always A, the second B, and so on, since clients differ in nothing but their name; the count is
+// multiplied by their permutations.
 //
-// What it shows holds for these clients, this state and one command at a time. It cannot show what needs more clients,
-// time that passes between two commands, or clocks that differ; and it runs every order, where a proof would reason
-// about them.
+// The judge (judge.go) looks at what was answered and at what is left: never more admitted than there was room for, some
+// order of the calls in which the rule decides the same, no refusal that changes the state, no key without a TTL, and
+// everybody admitted again when time has passed. What is reported is run once more, with a look at Redis after each
+// step, and must come out the same.
+//
+// What it shows holds for these clients, this start and a clock that stands still. It cannot show what needs more
+// clients or time that passes between two commands.
 package explore
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/redisd"
 	"github.com/rlctl/rlctl/pkg/target"
-	"github.com/rlctl/rlctl/pkg/wire"
 )
 
-// MaxClients is how many clients can be explored: the letters that a schedule names them by, and more orders than
-// anybody waits for.
-const MaxClients = 4
+// Bounds of a plan. Beyond them nobody waits for the end.
+const (
+	MaxClients = 5
+	MaxCalls   = 4 // of each client
+)
 
 // Server is a private server with a settable clock.
 type Server interface {
@@ -39,82 +46,59 @@ type Server interface {
 	Clock() *redisd.Clock
 }
 
+// Start is the state in which the clients begin.
+type Start string
+
+// The starts.
+const (
+	Empty   Start = "empty" // nothing in Redis
+	OneLeft Start = "last"  // all but one event taken, by admitted calls of the limiter itself
+)
+
 // Plan is what to explore.
 type Plan struct {
 	Entry   target.Entry
 	Limit   limiter.Limit // Events 1 or more
-	Clients int           // 2 to MaxClients, each making one call of cost 1
+	Clients int           // 1 to MaxClients
+	Calls   int           // of cost 1 that each client makes, 1 to MaxCalls
+	Start   Start
+	Crash   bool // at most one client dies, after any command of its own
+	Skew    bool // client i's clock is i·W/L ahead of the server's, so that it sees i events refilled
+	Full    bool // run every order instead of every state: the same result, slower
 	Prefix  string
 }
 
 // Result is what all orders came to.
 type Result struct {
 	Slots     int64    // events that were left when the clients began
-	Orders    int64    // complete schedules, each run
+	Orders    int64    // complete schedules
 	Violating int64    // of them, those that break the rule
-	Shown     Schedule // the simplest that does; or else the longest, since there the clients got most in each other's way
-}
-
-// Schedule is one order and what happened in it.
-type Schedule struct {
-	ID        string // the clients in the order of their steps: ABAB
-	Before    []Key  // what Redis held before the first step
-	Steps     []Step
-	Calls     []Call     // one a client
-	Violation *Violation // nil if the rule was kept
-}
-
-// Step is one command of one client and the client's work up to its next.
-type Step struct {
-	Client  int        // 0 is A
-	Args    [][]string // the command's words; of a MULTI block, each command's; nil if the client asked Redis nothing
-	Block   bool       // they ran as a MULTI block
-	Follows bool       // the client had sent it before it knew the reply to the one before
-	Reply   wire.Value
-	After   []Key // what Redis then held
-	Ended   bool  // with it the client's call ended
-}
-
-// Call is what one client was told.
-type Call struct {
-	First, Last int // its steps, from 0
-	Decision    limiter.Decision
-	Err         error
-}
-
-// Kind is what a schedule did wrong.
-type Kind string
-
-// The kinds.
-const (
-	Over     Kind = "over"     // admitted more than there was room for
-	Under    Kind = "under"    // refused although there was room
-	Differs  Kind = "differs"  // no order of the calls explains what they were told
-	Immortal Kind = "immortal" // left a key without a TTL
-)
-
-// Violation is how a schedule broke the rule.
-type Violation struct {
-	Kind   Kind
-	Call   int // the client whose call it shows in; -1 for a key
-	Reason string
+	States    int64    // that were told apart
+	Crashes   int64    // states in which a client died
+	Retries   int64    // the most, in one schedule, that limiters sent again because others got in their way
+	Runs      int64    // of live clients that it took
+	Shown     Schedule // the simplest schedule that breaks the rule; or else one of the longest that keep it
 }
 
 // ErrNotDeterministic is returned when the same schedule came out differently: its clients look at something that is
 // not under control.
 var ErrNotDeterministic = errors.New("not deterministic")
 
+// ErrRefused is returned when a start cannot be made, since the limiter refuses what its rule admits.
+var ErrRefused = errors.New("refused while all but one event were to be taken")
+
 // patience is how long a client may take from one command to the next. It only ever works that long when it hangs.
 const patience = 20 * time.Second
 
-// maxOrders bounds a search of clients that go on asking.
-const maxOrders = 1_000_000
+// maxRuns bounds a search of clients that go on asking.
+const maxRuns = 2_000_000
 
 // Run explores the plan on the server, whose keys it deletes and whose clock it sets. progress, if not nil, hears of
-// every complete schedule.
+// every run.
 //
-// Errors: ErrNotDeterministic; those of the limiter where it refuses the plan or cannot be asked; ctx's when it ends.
-func Run(ctx context.Context, srv Server, p Plan, progress func(orders int64)) (Result, error) {
+// Errors: ErrNotDeterministic, ErrRefused; those of the limiter where it refuses the plan or cannot be asked; ctx's when
+// it ends.
+func Run(ctx context.Context, srv Server, p Plan, progress func(runs int64)) (Result, error) {
 	x, err := open(ctx, srv, p)
 	if err != nil {
 		return Result{}, fmt.Errorf("explore %s: %w", p.Entry.Name, err)
@@ -127,118 +111,25 @@ func Run(ctx context.Context, srv Server, p Plan, progress func(orders int64)) (
 	return r, nil
 }
 
-// search runs every schedule in the order of their ids.
-func (x *explorer) search(ctx context.Context, progress func(int64)) (Result, error) {
-	r := Result{Slots: x.judge.slots}
-	var simplest, longest *Schedule
-	for choices := []int{}; choices != nil; {
-		s, enabled, err := x.run(ctx, choices, false)
-		if err != nil {
-			return r, err
-		}
-		r.Orders++
-		switch {
-		case s.Violation != nil:
-			r.Violating++
-			if simplest == nil || s.simpler(*simplest) {
-				simplest = &s
-			}
-		case longest == nil || len(s.Steps) > len(longest.Steps):
-			longest = &s
-		}
-		if progress != nil {
-			progress(r.Orders)
-		}
-		if r.Orders == maxOrders {
-			return r, fmt.Errorf("more than %d orders", maxOrders)
-		}
-		choices = next(s, enabled)
-	}
-	if simplest == nil {
-		simplest = longest
-	}
-	var err error
-	r.Shown, err = x.confirm(ctx, *simplest)
-	return r, err
-}
-
-// next is the schedule after s: its longest beginning after which another client could have gone, and that one. Nil if
-// s was the last.
-func next(s Schedule, enabled [][]int) []int {
-	for at := len(s.Steps) - 1; at >= 0; at-- {
-		for _, c := range enabled[at] {
-			if c > s.Steps[at].Client {
-				choices := make([]int, at, at+1)
-				for i := range choices {
-					choices[i] = s.Steps[i].Client
-				}
-				return append(choices, c)
-			}
-		}
-	}
-	return nil
-}
-
-// confirm runs a schedule again and looks at Redis after each step.
-func (x *explorer) confirm(ctx context.Context, s Schedule) (Schedule, error) {
-	choices := make([]int, len(s.Steps))
-	for i, step := range s.Steps {
-		choices[i] = step.Client
-	}
-	again, _, err := x.run(ctx, choices, true)
+// Replay runs one schedule of the plan, by the order of its steps as Schedule.Order gives it. Where the order ends
+// before all clients have, the lowest that can goes on.
+func Replay(ctx context.Context, srv Server, p Plan, order string) (Result, error) {
+	x, err := open(ctx, srv, p)
 	if err != nil {
-		return again, err
+		return Result{}, fmt.Errorf("explore %s: %w", p.Entry.Name, err)
 	}
-	if again.ID != s.ID || (again.Violation == nil) != (s.Violation == nil) {
-		return again, fmt.Errorf("%w: order %s came out differently when it was run again", ErrNotDeterministic, s.ID)
+	defer x.close()
+	r := Result{Slots: x.judge.slots, Orders: 1, Runs: 1}
+	choices, err := parseOrder(order, p)
+	if err == nil {
+		r.Shown, err = x.watch(ctx, choices, true)
 	}
-	return again, nil
-}
-
-// simpler tells whether s shows the same in fewer steps, or in as many without taking a pipeline apart.
-func (s Schedule) simpler(than Schedule) bool {
-	if len(s.Steps) != len(than.Steps) {
-		return len(s.Steps) < len(than.Steps)
+	if err != nil {
+		return r, fmt.Errorf("explore %s: %w", p.Entry.Name, err)
 	}
-	return !s.Split() && than.Split()
-}
-
-// Split tells whether another client's step lies between two commands of one pipeline, which Redis allows and seldom
-// does.
-func (s Schedule) Split() bool {
-	for i, step := range s.Steps {
-		if step.Follows && s.Steps[i-1].Client != step.Client {
-			return true
-		}
+	if r.Shown.Violation != nil {
+		r.Violating = 1
 	}
-	return false
+	r.Retries = r.Shown.Retries
+	return r, nil
 }
-
-// Gap is a stretch of a client's call in which what it had read was no longer true.
-type Gap struct {
-	Client     int
-	Read, Used int // steps: the first at which it read, the one that acted on it
-	Changed    int // the step in between at which another client changed what Redis held
-}
-
-// Gap returns the gap of the admitted call that ended last, among those that have one. It wants a schedule that was
-// looked at step by step, as Result.Shown was.
-func (s Schedule) Gap() (g Gap, ok bool) {
-	for who, c := range s.Calls {
-		if !c.Decision.Allowed || ok && c.Last < g.Used {
-			continue
-		}
-		before := s.Steps[c.First].After
-		for i := c.First + 1; i < c.Last; i++ {
-			if s.Steps[i].Client != who && !slices.Equal(before, s.Steps[i].After) {
-				g, ok = Gap{Client: who, Read: c.First, Changed: i, Used: c.Last}, true
-				break
-			}
-			before = s.Steps[i].After
-		}
-	}
-	return g, ok
-}
-
-// Name is the letter of a client.
-func Name(client int) string { return string(rune('A' + client)) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func plan(t *testing.T, name string, clients int) explore.Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return explore.Plan{Entry: e, Limit: perMinute, Clients: clients, Prefix: "ratelimit"}
+	return explore.Plan{Entry: e, Limit: perMinute, Clients: clients, Calls: 1, Start: explore.OneLeft, Prefix: "ratelimit"}
 }
 
 // shape is a limiter as the order of its commands alone makes it: the command that reads the count, and how many there
@@ -77,7 +78,6 @@ func TestOrders(t *testing.T) {
 		{"naive-counter", 3, shape{1, 2, 1}, "ABABC"},
 		{"naive-log", 2, shape{2, 3, 5}, "AABBAB"},
 		{"naive-pipeline", 2, shape{1, 4, 3}, "AAABBBAB"},
-		{"charging-log", 2, shape{1, 1, 1}, "AB"},
 		{"naive-expire", 3, shape{1, 1, 1}, "ABC"},
 		{"gcra", 3, shape{1, 1, 1}, "ABC"},
 		{"sliding-log", 2, shape{1, 1, 1}, "AB"},
@@ -89,6 +89,7 @@ func TestOrders(t *testing.T) {
 	compare(t, srv, plan(t, "naive-bucket", 2), 66, 60, "AABAABBB")
 	compare(t, srv, plan(t, "watch-bucket", 2), 20, 0, "AABBABBB")
 	compare(t, srv, plan(t, "local-bucket", 2), 2, 2, "AB")
+	compare(t, srv, plan(t, "charging-log", 2), 2, 2, "AB") // its refusals are charged
 }
 
 // compare explores twice.
@@ -101,9 +102,9 @@ func compare(t *testing.T, srv explore.Server, p explore.Plan, orders, over int6
 			t.Errorf("%s: %v", p.Entry.Name, err)
 			return
 		}
-		if r.Orders != orders || r.Violating != over || r.Shown.ID != schedule {
+		if r.Orders != orders || r.Violating != over || r.Shown.Order != schedule {
 			t.Errorf("%s, %d clients: %d orders, %d over, shown %s; want %d, %d, %s", p.Entry.Name, p.Clients, r.Orders,
-				r.Violating, r.Shown.ID, orders, over, schedule)
+				r.Violating, r.Shown.Order, orders, over, schedule)
 		}
 		if before != nil && !slices.Equal(before, words(r)) {
 			t.Errorf("%s: the same search again shows %v instead of %v", p.Entry.Name, words(r), before)
@@ -188,7 +189,25 @@ func TestEveryKindOfViolationIsSeen(t *testing.T) {
 				return d, err
 			})
 		},
-		explore.Immortal: func(rdb redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+		explore.Charged: func(rdb redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+			return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+				d, err := l.Check(ctx, key, cost)
+				if !d.Allowed {
+					err = errors.Join(err, rdb.PExpire(ctx, "ratelimit:{"+key+"}:gcra", 59*time.Second).Err())
+				}
+				return d, err
+			})
+		},
+		explore.Locked: func(rdb redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+			return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+				d, err := l.Check(ctx, key, cost)
+				if d.At.UnixMilli()%60_000 != 30_000 { // any time but that of the schedules
+					d.Allowed = false
+				}
+				return d, err
+			})
+		},
+		explore.Lifetime: func(rdb redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
 			return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
 				d, err := l.Check(ctx, key, cost)
 				if last(d) {
@@ -205,21 +224,104 @@ func TestEveryKindOfViolationIsSeen(t *testing.T) {
 	}
 }
 
-// TestAClientThatLooksElsewhereIsNotJudged: what differs from run to run is no finding.
+// TestAClientThatLooksElsewhereIsNotJudged: what differs from run to run is no finding. Here a limiter asks for
+// something else each time that it is made.
 func TestAClientThatLooksElsewhereIsNotJudged(t *testing.T) {
 	srv := redisdtest.Start(t, redisd.Options{Clock: true})
-	calls := 0
-	p := bad(t, func(_ redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+	made := 0
+	p := bad(t, func(rdb redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+		made++
+		nth := strconv.Itoa(made)
 		return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
 			d, err := l.Check(ctx, key, cost)
-			if calls++; calls == 9 { // in the first of the runs, and in no other
-				d.Allowed = !d.Allowed
-			}
-			return d, err
+			return d, errors.Join(err, rdb.Exists(ctx, "other"+nth).Err())
 		})
 	})
 	if _, err := explore.Run(t.Context(), srv, p, nil); !errors.Is(err, explore.ErrNotDeterministic) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestMergingStatesChangesNoCount compares with the search that runs every order.
+func TestMergingStatesChangesNoCount(t *testing.T) {
+	srv := redisdtest.Start(t, redisd.Options{Clock: true})
+	same := func(p explore.Plan) {
+		t.Helper()
+		merged, err := explore.Run(t.Context(), srv, p, nil)
+		p.Full = true
+		full, err2 := explore.Run(t.Context(), srv, p, nil)
+		if err := errors.Join(err, err2); err != nil {
+			t.Error(err)
+			return
+		}
+		kind := func(r explore.Result) explore.Kind {
+			if v := r.Shown.Violation; v != nil {
+				return v.Kind
+			}
+			return ""
+		}
+		if merged.Orders != full.Orders || merged.Violating != full.Violating || kind(merged) != kind(full) ||
+			merged.Retries != full.Retries || len(merged.Shown.Steps) != len(full.Shown.Steps) {
+			t.Errorf("%s, %d clients, %s: merged %d, %d, %q, %d, %s; in full %d, %d, %q, %d, %s", p.Entry.Name, p.Clients, p.Start,
+				merged.Orders, merged.Violating, kind(merged), merged.Retries, merged.Shown.Order,
+				full.Orders, full.Violating, kind(full), full.Retries, full.Shown.Order)
+		}
+	}
+	for _, e := range target.Catalogue() {
+		p := plan(t, e.Name, 2)
+		p.Crash = true
+		same(p)
+		p.Skew, p.Crash = true, false
+		same(p)
+		p.Skew, p.Start, p.Limit.Events = false, explore.Empty, 1
+		same(p)
+	}
+	for _, name := range []string{"naive-counter", "naive-expire", "gcra", "sliding-log"} {
+		p := plan(t, name, 3)
+		p.Crash = true
+		same(p)
+		p.Start, p.Limit.Events = explore.Empty, 2
+		same(p)
+	}
+	p := plan(t, "naive-counter", 2)
+	p.Calls = 2
+	same(p)
+}
+
+// TestWhatAClientThatDiesLeavesBehind: naive-expire counts, and is dead before it gives its key a lifetime.
+func TestWhatAClientThatDiesLeavesBehind(t *testing.T) {
+	srv := redisdtest.Start(t, redisd.Options{Clock: true})
+	p := plan(t, "naive-expire", 2)
+	p.Start, p.Limit.Events, p.Crash = explore.Empty, 1, true
+	r, err := explore.Run(t.Context(), srv, p, nil)
+	if err != nil || r.Shown.Violation == nil || r.Shown.Violation.Kind != explore.Lifetime || r.Shown.Order != "aB" {
+		t.Fatalf("%v, %+v", err, r.Shown)
+	}
+	again, err := explore.Replay(t.Context(), srv, p, "aB")
+	if err != nil || again.Violating != 1 || again.Shown.Order != "aB" || len(again.Shown.Steps) != 2 || !again.Shown.Steps[0].Died {
+		t.Errorf("%v, %+v", err, again.Shown)
+	}
+	for _, order := range []string{"aBb", "C", "AAAA", "a!"} {
+		if r, err := explore.Replay(t.Context(), srv, p, order); err == nil {
+			t.Errorf("%q was run as %s", order, r.Shown.Order)
+		}
+	}
+}
+
+// TestClocksThatDiffer: each client ahead by the time that one event takes to refill finds one refilled.
+func TestClocksThatDiffer(t *testing.T) {
+	srv := redisdtest.Start(t, redisd.Options{Clock: true})
+	for _, c := range []struct {
+		limiter string
+		skew    bool
+		over    bool
+	}{{"skewed-bucket", false, false}, {"skewed-bucket", true, true}, {"token-bucket", true, false}} {
+		p := plan(t, c.limiter, 2)
+		p.Skew = c.skew
+		r, err := explore.Run(t.Context(), srv, p, nil)
+		if err != nil || (r.Violating > 0) != c.over {
+			t.Errorf("%s, skew %v: %v, %d of %d over", c.limiter, c.skew, err, r.Violating, r.Orders)
+		}
 	}
 }
 

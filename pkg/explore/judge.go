@@ -6,80 +6,138 @@ import (
 
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/model"
+	"github.com/rlctl/rlctl/pkg/target"
 )
+
+// Kind is what a schedule did wrong.
+type Kind string
+
+// The kinds.
+const (
+	Over     Kind = "over"     // admitted more than there was room for
+	Under    Kind = "under"    // refused although there was room
+	Differs  Kind = "differs"  // no order of the calls explains what they were told
+	Lifetime Kind = "lifetime" // left a key without a TTL, or with one longer than the rule needs
+	Charged  Kind = "charged"  // a refused call changed the state
+	Locked   Kind = "locked"   // refused when the key must be as good as unused
+)
+
+// Violation is how a schedule broke the rule.
+type Violation struct {
+	Kind   Kind
+	Call   int // the call that it shows in; -1 for what was left behind
+	Reason string
+}
 
 // judge knows the rule and the state from which all schedules start.
 type judge struct {
-	plan  Plan
-	at    time.Time
-	start model.State
-	slots int64
+	plan    Plan
+	at      time.Time
+	start   model.State
+	slots   int64
+	longest time.Duration // until a key of the rule is as good as unused
 }
 
-// newJudge brings the model to the same state: all but one event taken.
+// newJudge brings the model to the same start.
 func newJudge(p Plan, at time.Time) (judge, error) {
-	j := judge{plan: p, at: at, start: p.Entry.Rule.Fresh}
-	for left, n := p.Entry.Rule.Capacity(p.Limit)-1, 0; left > 0; n++ {
-		cost := min(left, limiter.MaxLogCost)
-		next, d := j.start.Check(at, model.Request{Limit: p.Limit, Cost: cost, ID: fmt.Sprint("fill-", n)})
-		if !d.Allowed {
-			return j, fmt.Errorf("the rule itself refuses with %d to go", left)
+	rule, capacity := p.Entry.Rule, p.Entry.Rule.Capacity(p.Limit)
+	j := judge{plan: p, at: at, start: rule.Fresh}
+	if p.Start == OneLeft {
+		for left, n := capacity-1, 0; left > 0; n++ {
+			cost := min(left, limiter.MaxLogCost)
+			next, d := j.start.Check(at, model.Request{Limit: p.Limit, Cost: cost, ID: fmt.Sprint("fill-", n)})
+			if !d.Allowed {
+				return j, fmt.Errorf("the rule itself refuses with %d to go", left)
+			}
+			j.start, left = next, left-cost
 		}
-		j.start, left = next, left-cost
 	}
 	_, d := j.start.Check(at, model.Request{Limit: p.Limit})
 	j.slots = d.Remaining
+	edge := time.UnixMicro(at.UnixMicro() - at.UnixMicro()%p.Limit.Window.Microseconds())
+	_, d = rule.Fresh.Check(edge, model.Request{Limit: p.Limit, Cost: capacity, ID: "all"})
+	j.longest = d.ResetAfter
 	return j, nil
 }
 
 // verdict judges a complete schedule and what it left behind; nil if the rule was kept.
 func (j judge) verdict(s Schedule, left snapshot) *Violation {
-	admitted, last, refused := int64(0), -1, -1
-	for who, c := range s.Calls {
-		if !c.Decision.Allowed {
-			refused = who
-			continue
+	admitted, open, last, refused, charged := int64(0), int64(0), -1, -1, -1
+	for i, c := range s.Calls {
+		switch {
+		case c.Died:
+			open++
+		case !c.Ended():
+		case c.Decision.Allowed:
+			admitted++
+			if last < 0 || c.Last > s.Calls[last].Last {
+				last = i
+			}
+		default:
+			refused = i
+			if c.Charged {
+				charged = i
+			}
 		}
-		admitted++
-		if last < 0 || c.Last > s.Calls[last].Last {
-			last = who
-		}
+	}
+	if admitted > j.slots {
+		return &Violation{Over, last, fmt.Sprintf("%d admitted where %d could be", admitted, j.slots)}
+	}
+	if v := j.lifetimes(left); v != nil {
+		return v
 	}
 	switch {
-	case admitted > j.slots:
-		return &Violation{Over, last, fmt.Sprintf("%d admitted where %d was left", admitted, j.slots)}
-	case left.immortal() != "":
-		return &Violation{Immortal, -1, "a key was left without a TTL"}
-	case j.explained(s.Calls, 0, j.start):
+	case j.plan.Skew: // the rule knows one clock
 		return nil
-	case admitted < j.slots && refused >= 0:
+	case !j.explained(s.Calls, 0, j.start) && refused >= 0 && admitted+open < j.slots:
 		return &Violation{Under, refused, "refused although there was room"}
+	case !j.explained(s.Calls, 0, j.start):
+		return &Violation{Differs, -1, "no order of the calls explains what they were told"}
+	case charged >= 0 && (j.plan.Entry.BrokenBy == target.Nothing || j.plan.Entry.BrokenBy == target.Denial):
+		return &Violation{Charged, charged, "a refused call changed what Redis holds"}
 	}
-	return &Violation{Differs, 0, "no order of the calls explains what they were told"}
+	return nil
 }
 
-// explained tells whether the rule decides the calls alike in some order that agrees with when they began and ended.
-// done holds a bit for each call that came before.
-func (j judge) explained(calls []Call, done uint, state model.State) bool {
-	if done == 1<<len(calls)-1 {
-		return true
+// lifetimes looks at the TTLs that were left. Redis rounds none down, so a millisecond is not too much.
+func (j judge) lifetimes(left snapshot) *Violation {
+	for _, k := range left {
+		ttl := time.Duration(k.dies-j.at.UnixMilli()) * time.Millisecond
+		switch {
+		case k.dies < 0:
+			return &Violation{Lifetime, -1, "a key was left without a TTL"}
+		case ttl > j.longest+time.Millisecond && !j.plan.Skew:
+			return &Violation{Lifetime, -1, fmt.Sprintf("a key was left with a TTL of %v, where %v suffices", ttl, j.longest)}
+		}
 	}
-	for who, c := range calls {
-		if done&(1<<who) != 0 || !first(calls, done, c) {
+	return nil
+}
+
+// explained tells whether the rule decides the calls alike in some order that agrees with when they began and ended. A
+// call whose client died may be in it, at any time after it began, or not. done holds a bit for each call before.
+func (j judge) explained(calls []Call, done uint, state model.State) bool {
+	open := false
+	for i, c := range calls {
+		if done&(1<<i) != 0 || c.First < 0 {
 			continue
 		}
-		next, d := state.Check(j.at, model.Request{Limit: j.plan.Limit, Cost: 1, ID: Name(who)})
-		if j.same(c.Decision, d) && j.explained(calls, done|1<<who, next) {
+		open = open || c.Ended()
+		if !first(calls, done, c) {
+			continue
+		}
+		id := fmt.Sprint(Name(c.Client), i)
+		next, d := state.Check(j.at, model.Request{Limit: j.plan.Limit, Cost: 1, ID: id})
+		if (c.Died || j.same(c.Decision, d)) && j.explained(calls, done|1<<i, next) {
 			return true
 		}
 	}
-	return false
+	return !open
 }
 
-// first tells whether no other open call had ended before c began.
+// first tells whether no other call that is still to come had ended before c began.
 func first(calls []Call, done uint, c Call) bool {
 	for i, other := range calls {
-		if done&(1<<i) == 0 && other.Last < c.First {
+		if done&(1<<i) == 0 && other.Ended() && other.Last < c.First {
 			return false
 		}
 	}

@@ -2,322 +2,327 @@ package explore
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"sync/atomic"
+	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/rlctl/rlctl/pkg/limiter"
-	"github.com/rlctl/rlctl/pkg/wire"
 )
 
-// client is one client of the search.
-type client struct {
-	proxy  *wire.Proxy
-	rdb    *redis.Client
-	opts   []limiter.Option
-	parked *wire.Command // what it waits for
-	begun  bool
-	ended  bool
+// a run is one way through the clients' commands, as far as it has come.
+type run struct {
+	*explorer
+	s       Schedule
+	state   snapshot
+	crashed bool
+	ended   uint   // a bit for each call that has ended
+	before  []uint // for each call, those that had ended when it began
+	observe bool   // look at Redis after each step
 }
 
-// event is what a client did next.
-type event struct {
-	client int
-	parked *wire.Command // nil if its call ended
-	call   Call
-}
-
-// explorer is a search under way.
-type explorer struct {
-	plan    Plan
-	at      time.Time // where all clocks stand
-	control *redis.Client
-	clients []*client
-	passing atomic.Bool // commands are not parked, but pass
-	events  chan event
-	closed  chan struct{}
-	start   snapshot
-	judge   judge
-	key     string // the client id that all ask for
-}
-
-// open connects the clients, loads what they need, and makes the state from which all schedules start.
-func open(ctx context.Context, srv Server, p Plan) (x *explorer, err error) {
-	window := p.Limit.Window.Microseconds()
-	now := time.Now().UnixMicro()
-	// As many events as there are clients: of each, one command is parked or one end is told at a time.
-	x = &explorer{plan: p, at: time.UnixMicro(now - now%window + window/2), events: make(chan event, p.Clients),
-		closed: make(chan struct{}), key: "explored"}
-	srv.Clock().Freeze(x.at.UnixMicro())
-	defer func() {
-		if err != nil {
-			x.close()
-		}
-	}()
-	x.control = dial(srv.Socket())
-	x.passing.Store(true)
-	for i := range p.Clients {
-		c, err := x.connect(i, srv)
-		if err != nil {
-			return x, err
-		}
-		x.clients = append(x.clients, c)
-	}
-	if err := x.prepare(ctx); err != nil {
-		return x, err
-	}
-	x.judge, err = newJudge(p, x.at)
-	return x, err
-}
-
-// dial makes a client that waits for as long as it takes, and sends nothing twice.
-func dial(socket string) *redis.Client {
-	return redis.NewClient(&redis.Options{
-		Network: "unix", Addr: socket, MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true, PoolSize: 8,
-		ReadTimeout: -1, WriteTimeout: -1, PoolTimeout: patience,
-	})
-}
-
-func (x *explorer) connect(i int, srv Server) (*client, error) {
-	path := filepath.Join(srv.Dir(), "client-"+strconv.Itoa(i))
-	upstream := func() (net.Conn, error) { return net.Dial("unix", srv.Socket()) }
-	proxy, err := wire.Listen(path, upstream, func(c *wire.Command) { x.arrived(i, c) })
-	if err != nil {
-		return nil, err
-	}
-	c := &client{proxy: proxy, rdb: dial(path), opts: []limiter.Option{limiter.WithPrefix(x.plan.Prefix)}}
-	if !x.plan.Entry.Atomic() { // those decide on the server's clock
-		c.opts = append(c.opts, limiter.WithClock(func() time.Time { return x.at }))
-	}
-	return c, nil
-}
-
-// arrived takes a command that a client sent.
-func (x *explorer) arrived(i int, c *wire.Command) {
-	if !x.passing.Load() {
-		x.tell(event{client: i, parked: c})
-		return
-	}
-	if reply, err := c.Run(); err != nil || c.Answer(reply.Raw) != nil {
-		c.Cut()
-	}
-}
-
-// tell is how a client's goroutines say what it did, as long as anybody wants to know.
-func (x *explorer) tell(e event) {
-	select {
-	case x.events <- e:
-	case <-x.closed:
-	}
-}
-
-// prepare loads scripts and connections with a peek a client, and then takes all but one slot.
-func (x *explorer) prepare(ctx context.Context) error {
-	if err := x.control.FlushDB(ctx).Err(); err != nil {
-		return fmt.Errorf("empty the server: %w", err)
-	}
+// begin restores the start and gives every client a fresh limiter. Where the start is not in Redis but in the process,
+// the first client's limiter makes it again.
+func (x *explorer) begin(ctx context.Context, observe bool) (*run, error) {
 	for _, c := range x.clients {
-		l, err := x.limiter(c)
-		if err == nil {
-			_, err = l.Check(ctx, x.key, 0)
-		}
-		if err != nil {
-			return fmt.Errorf("prepare a client: %w", err)
-		}
-	}
-	l, err := x.limiter(x.clients[0])
-	if err == nil {
-		err = x.fill(ctx, l)
-	}
-	if err != nil {
-		return err
-	}
-	x.start, err = x.take(ctx)
-	return err
-}
-
-func (x *explorer) limiter(c *client) (limiter.Limiter, error) {
-	return x.plan.Entry.New(c.rdb, x.plan.Limit, c.opts...)
-}
-
-// fill takes all but one event, in pieces that a log takes too.
-func (x *explorer) fill(ctx context.Context, l limiter.Limiter) error {
-	left := x.plan.Entry.Rule.Capacity(x.plan.Limit) - 1
-	for n := 0; left > 0; n++ {
-		cost := int64(1)
-		if left > limiter.MaxLogCost {
-			cost = limiter.MaxLogCost
-		}
-		d, err := check(ctx, l, x.key, cost, "fill-"+strconv.Itoa(n))
-		if err != nil {
-			return fmt.Errorf("take all slots but one: %w", err)
-		}
-		if !d.Allowed {
-			return fmt.Errorf("take all slots but one: refused with %d to go", left)
-		}
-		left -= cost
-	}
-	return nil
-}
-
-// check gives the request an id where the limiter takes one, so that it is the same in every run.
-func check(ctx context.Context, l limiter.Limiter, key string, cost int64, id string) (limiter.Decision, error) {
-	if l, ok := l.(limiter.Identified); ok {
-		return l.CheckID(ctx, key, cost, id)
-	}
-	return l.Check(ctx, key, cost)
-}
-
-// run makes a complete run that begins with the choices and goes on with the lowest client that can. It returns, for
-// each step, which clients could have gone. observe looks at Redis after each step.
-func (x *explorer) run(ctx context.Context, choices []int, observe bool) (s Schedule, enabled [][]int, err error) {
-	limiters, err := x.reset(ctx)
-	if err != nil {
-		return s, nil, err
-	}
-	s.Calls = make([]Call, len(x.clients))
-	if observe {
-		if s.Before, err = x.observe(ctx); err != nil {
-			return s, nil, err
-		}
-	}
-	for {
-		can := x.enabled()
-		if len(can) == 0 {
-			break
-		}
-		at, who := len(s.Steps), can[0]
-		if at < len(choices) {
-			who = choices[at]
-		}
-		if !slices.Contains(can, who) {
-			return s, nil, fmt.Errorf("%w: client %s had ended before step %d", ErrNotDeterministic, Name(who), at+1)
-		}
-		step, err := x.step(ctx, &s, who, limiters[who], observe)
-		if err != nil {
-			return s, nil, err
-		}
-		s.ID += Name(who)
-		s.Steps, enabled = append(s.Steps, step), append(enabled, can)
-	}
-	keys, err := x.take(ctx)
-	if err == nil {
-		s.Violation = x.judge.verdict(s, keys)
-	}
-	return s, enabled, err
-}
-
-// reset restores the state from which all schedules start, and makes fresh limiters. Where that state is not in Redis
-// but in the process, the first client's limiter makes it again.
-func (x *explorer) reset(ctx context.Context) ([]limiter.Limiter, error) {
-	limiters := make([]limiter.Limiter, len(x.clients))
-	for i, c := range x.clients {
-		c.parked, c.begun, c.ended = nil, false, false
-		l, err := x.limiter(c)
-		if err != nil {
+		if err := x.renew(c); err != nil {
 			return nil, err
 		}
-		limiters[i] = l
 	}
 	if err := x.restore(ctx, x.start); err != nil {
 		return nil, err
 	}
 	if len(x.start) == 0 {
 		x.passing.Store(true)
-		if err := x.fill(ctx, limiters[0]); err != nil {
+		if err := x.fill(ctx); err != nil {
 			return nil, err
 		}
 	}
 	x.passing.Store(false)
-	return limiters, nil
+	r := &run{explorer: x, observe: observe, state: x.start}
+	for i := range x.clients {
+		for range x.plan.Calls {
+			r.s.Calls = append(r.s.Calls, Call{Client: i, First: -1, Last: -1})
+		}
+	}
+	r.before = make([]uint, len(r.s.Calls))
+	var err error
+	if observe {
+		r.s.Before, err = x.observe(ctx)
+	}
+	return r, err
 }
 
-func (x *explorer) enabled() []int {
-	var can []int
-	for i, c := range x.clients {
-		if !c.ended {
-			can = append(can, i)
+// can are the choices of the next step: each client with something left to do, and its death if nobody has died yet. Of
+// clients that have not begun only the first may, unless they differ by their clocks; what the others would do is the
+// same under another name.
+func (r *run) can() []choice {
+	var can []choice
+	begins := false
+	for i, c := range r.clients {
+		switch {
+		case c.dead || c.ended == r.plan.Calls:
+			continue
+		case c.begun == 0 && begins && r.symmetric():
+			continue
+		case c.begun == 0:
+			begins = true
+		}
+		can = append(can, choice{client: i})
+	}
+	if r.plan.Crash && !r.crashed {
+		for _, c := range can {
+			can = append(can, choice{c.client, true})
 		}
 	}
 	return can
 }
 
-// step lets a client's parked command run, or lets it begin with its first, and waits for what it does next.
-func (x *explorer) step(ctx context.Context, s *Schedule, who int, l limiter.Limiter, observe bool) (Step, error) {
-	c, step := x.clients[who], Step{Client: who}
-	if !c.begun {
-		c.begun = true
-		s.Calls[who].First = len(s.Steps)
-		go func() {
-			d, err := check(ctx, l, x.key, 1, Name(who))
-			x.tell(event{client: who, call: Call{Decision: d, Err: err}})
-		}()
-		if err := x.await(ctx, s, who); err != nil {
-			return step, err
+func (x *explorer) symmetric() bool { return !x.plan.Skew && !x.plan.Full }
+
+// call is the index of a client's call.
+func (r *run) call(client, n int) int { return client*r.plan.Calls + n }
+
+// step lets a client's parked command run, or lets it begin with the first of a call, and waits for what it does next.
+// A client that is to die and then asks Redis nothing cannot: ok is false. known is what Redis holds after the step,
+// where that is known.
+func (r *run) step(ctx context.Context, who choice, known *snapshot) (ok bool, err error) {
+	c, step := r.clients[who.client], Step{Client: who.client, Died: who.dies, Ended: -1}
+	if c.begun == c.ended {
+		if err := r.beginCall(ctx, who.client, &step); err != nil {
+			return false, err
 		}
 	}
-	if cmd := c.parked; cmd != nil {
-		c.parked = nil
-		reply, err := cmd.Run()
+	if c.parked == nil && who.dies {
+		return false, nil
+	}
+	if c.parked != nil {
+		if err := r.command(ctx, who, &step, known); err != nil {
+			return false, err
+		}
+	}
+	r.s.Steps = append(r.s.Steps, step)
+	r.s.Order += who.String()
+	return true, nil
+}
+
+// beginCall lets a client begin its next call.
+func (r *run) beginCall(ctx context.Context, who int, step *Step) error {
+	c := r.clients[who]
+	i := r.call(who, c.begun)
+	c.begun++
+	c.replies, c.charged = c.replies[:0], false
+	r.s.Calls[i].First, r.before[i] = len(r.s.Steps), r.ended
+	id := Name(who) + strconv.Itoa(c.begun)
+	go func() {
+		d, err := check(ctx, c.limiter, r.client, 1, id)
+		r.tell(event{client: who, decision: d, err: err})
+	}()
+	return r.await(ctx, who, step)
+}
+
+// command runs a client's parked command.
+func (r *run) command(ctx context.Context, who choice, step *Step, known *snapshot) error {
+	c, cmd := r.clients[who.client], r.clients[who.client].parked
+	c.parked = nil
+	reply, err := cmd.Run()
+	if err != nil {
+		return err
+	}
+	step.Args, step.Block, step.Follows, step.Reply = cmd.Args, cmd.Block, cmd.Follows, reply
+	if err := r.look(ctx, c, step, known); err != nil {
+		return err
+	}
+	c.replies = append(c.replies, reply.Raw...)
+	if err := r.follow(ctx, c, *step); err != nil {
+		return err
+	}
+	if who.dies {
+		r.crashed, c.dead = true, true
+		r.s.Calls[r.call(who.client, c.begun-1)].Died = true
+		if err := cmd.Refuse(); err != nil {
+			return err
+		}
+		return r.dismiss(ctx, who.client)
+	}
+	if err := cmd.Answer(reply.Raw); err != nil {
+		return err
+	}
+	return r.await(ctx, who.client, step)
+}
+
+// look notes what Redis holds after a step of c.
+func (r *run) look(ctx context.Context, c *client, step *Step, known *snapshot) (err error) {
+	if r.observe {
+		if step.After, err = r.explorer.observe(ctx); err != nil {
+			return err
+		}
+	}
+	before := r.state
+	if known != nil {
+		r.state = *known
+	} else if r.state, err = r.take(ctx); err != nil {
+		return err
+	}
+	c.charged = c.charged || !slices.Equal(before, r.state)
+	return nil
+}
+
+// follow notes since when a client watches. What it watches for is writes of others, so only those are counted.
+func (r *run) follow(ctx context.Context, c *client, step Step) error {
+	name := strings.ToLower(step.Args[0][0])
+	if name == "watch" {
+		c.watch = make([]int, len(r.clients))
+		for i, other := range r.clients {
+			c.watch[i] = other.writes
+		}
+		return nil
+	}
+	if step.Block {
+		c.watch = nil
+	}
+	for _, args := range step.Args {
+		reads, err := r.readOnly(ctx, strings.ToLower(args[0]))
 		if err != nil {
-			return step, err
+			return err
 		}
-		step.Args, step.Block, step.Follows, step.Reply = cmd.Args, cmd.Block, cmd.Follows, reply
-		if observe {
-			if step.After, err = x.observe(ctx); err != nil {
-				return step, err
-			}
-		}
-		if err := cmd.Answer(reply.Raw); err != nil {
-			return step, err
-		}
-		if err := x.await(ctx, s, who); err != nil {
-			return step, err
+		if !reads {
+			c.writes++
+			return nil
 		}
 	}
-	step.Ended = c.ended
-	return step, nil
+	return nil
+}
+
+// readOnly asks the server whether a command cannot write, once.
+func (x *explorer) readOnly(ctx context.Context, name string) (bool, error) {
+	if reads, known := x.reads[name]; known {
+		return reads, nil
+	}
+	info, err := x.control.Do(ctx, "command", "info", name).Slice()
+	if err != nil {
+		return false, fmt.Errorf("ask what %s does: %w", name, err)
+	}
+	fields, _ := info[0].([]any)
+	reads := len(fields) > 2 && strings.Contains(fmt.Sprint(fields[2]), "readonly")
+	x.reads[name] = reads
+	return reads, nil
 }
 
 // await waits until the client has a command parked or its call has ended.
-func (x *explorer) await(ctx context.Context, s *Schedule, who int) error {
+func (r *run) await(ctx context.Context, who int, step *Step) error {
+	e, err := r.next(ctx, who)
+	if err != nil {
+		return err
+	}
+	c := r.clients[who]
+	if e.parked != nil {
+		c.parked = e.parked
+		return nil
+	}
+	i := r.call(who, c.ended)
+	c.ended++
+	c.watch = nil
+	call := &r.s.Calls[i]
+	call.Last, call.Decision, call.Charged = len(r.s.Steps), e.decision, c.charged && !e.decision.Allowed
+	step.Ended = i
+	r.ended |= 1 << i
+	return e.err
+}
+
+// next waits for what a client does.
+func (r *run) next(ctx context.Context, who int) (event, error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
-	case e := <-x.events:
-		c := x.clients[who]
-		switch {
-		case e.client != who:
-			return fmt.Errorf("%w: client %s went on while %s was to run", ErrNotDeterministic, Name(e.client), Name(who))
-		case e.parked != nil:
-			c.parked = e.parked
-			return nil
+	case e := <-r.events:
+		if e.client != who {
+			return e, fmt.Errorf("%w: client %s went on while %s was to run", ErrNotDeterministic, Name(e.client), Name(who))
 		}
-		first := s.Calls[who].First
-		s.Calls[who], c.ended = e.call, true
-		s.Calls[who].First, s.Calls[who].Last = first, len(s.Steps)
-		return e.call.Err
+		return e, nil
 	case <-timer.C:
-		return fmt.Errorf("client %s did not go on for %v", Name(who), patience)
+		return event{}, fmt.Errorf("client %s did not go on for %v", Name(who), patience)
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return event{}, context.Cause(ctx)
 	}
 }
 
-func (x *explorer) close() {
-	close(x.closed)
-	for _, c := range x.clients {
-		err := errors.Join(c.rdb.Close(), c.proxy.Close())
-		_ = err // nothing is lost: the server they led to is thrown away
+// dismiss refuses whatever a client still sends until its call has ended.
+func (r *run) dismiss(ctx context.Context, who int) error {
+	for {
+		e, err := r.next(ctx, who)
+		if err != nil {
+			return err
+		}
+		if e.parked == nil {
+			return nil
+		}
+		if err := e.parked.Refuse(); err != nil {
+			return err
+		}
 	}
-	if x.control != nil {
-		x.control.Close()
+}
+
+// abandon ends a run in the middle.
+func (r *run) abandon(ctx context.Context) error {
+	for i, c := range r.clients {
+		if c.parked == nil {
+			continue
+		}
+		if err := c.parked.Refuse(); err != nil {
+			return err
+		}
+		if err := r.dismiss(ctx, i); err != nil {
+			return err
+		}
+		c.parked = nil
 	}
+	return nil
+}
+
+// finish judges a run in which nobody has anything left to do.
+func (r *run) finish(ctx context.Context) error {
+	for _, c := range r.clients {
+		if l, ok := c.limiter.(limiter.Retrier); ok {
+			r.s.Retries += l.Retries()
+		}
+	}
+	r.s.Violation = r.judge.verdict(r.s, r.state)
+	if r.s.Violation != nil {
+		return nil
+	}
+	v, err := r.afterwards(ctx)
+	r.s.Violation = v
+	return err
+}
+
+// afterwards lets time pass until the key is as good as unused, and a client that lived through the run ask; then again,
+// and one that was not there. Whoever is refused has been locked out.
+func (r *run) afterwards(ctx context.Context) (*Violation, error) {
+	state := r.key()
+	v, known := r.later[state]
+	if known {
+		return v, nil
+	}
+	r.passing.Store(true)
+	defer r.setClock(r.at)
+	t, asking := r.at, []limiter.Limiter{r.late}
+	if i := slices.IndexFunc(r.clients, func(c *client) bool { return !c.dead }); i >= 0 {
+		asking = append(asking, r.clients[i].limiter)
+	}
+	for n, l := range slices.Backward(asking) {
+		t = t.Add(r.judge.longest + time.Millisecond)
+		r.setClock(t)
+		d, err := check(ctx, l, r.client, 1, "later-"+strconv.Itoa(n))
+		if err != nil {
+			return nil, fmt.Errorf("ask when all is over: %w", err)
+		}
+		if !d.Allowed {
+			v = &Violation{Locked, -1, fmt.Sprintf("refused %v later, when the key must be as good as unused", t.Sub(r.at))}
+			break
+		}
+	}
+	r.later[state] = v
+	return v, nil
 }

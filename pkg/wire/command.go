@@ -35,6 +35,7 @@ func (c *Command) Run() (Value, error) {
 	if err != nil {
 		return v, fmt.Errorf("run %s: %w", c.name(), err)
 	}
+	c.conn.watching = !c.Block && (c.conn.watching || c.name() == "WATCH")
 	return v, nil
 }
 
@@ -45,6 +46,18 @@ func (c *Command) Answer(reply []byte) error {
 		return fmt.Errorf("answer %s: %w", c.name(), err)
 	}
 	return nil
+}
+
+// Refuse answers with an error, of a command that was Run or not, and lets the connection forget what it watches: a
+// client that was told that its WATCH failed may not know that it has to.
+func (c *Command) Refuse() error {
+	if c.conn.watching {
+		c.conn.watching = false
+		if _, err := c.conn.ask([]byte("*1\r\n$7\r\nUNWATCH\r\n"), 1); err != nil {
+			return fmt.Errorf("end the watch of a client: %w", err)
+		}
+	}
+	return c.Answer([]byte("-ERR refused by the proxy\r\n"))
 }
 
 // Cut closes the client's connection: of a command that was not Run before it reached the server, of one that was with
@@ -71,6 +84,7 @@ type conn struct {
 	fromDown reader
 	fromUp   reader
 	block    *Command // since MULTI
+	watching bool     // the server may hold a WATCH for it
 	behind   bool     // more of the client's bytes had come when its last command was answered
 }
 
@@ -120,6 +134,7 @@ func (c *conn) handle(v Value) (cut bool, err error) {
 		c.block.Args, c.block.raw = append(c.block.Args, args), append(c.block.raw, v.Raw...)
 		return false, c.say("+QUEUED\r\n")
 	case setUp[name]:
+		c.watching = c.watching && name != "UNWATCH" && name != "RESET"
 		reply, err := c.ask(v.Raw, 1)
 		if err != nil {
 			return false, err

@@ -1,0 +1,216 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/wire"
+)
+
+// client is one client of the search. Its connections and its proxy serve all runs, its limiter one.
+type client struct {
+	proxy   *wire.Proxy
+	rdb     *redis.Client
+	opts    []limiter.Option
+	limiter limiter.Limiter
+
+	parked  *wire.Command // what it waits for
+	begun   int           // calls
+	ended   int           // calls
+	dead    bool
+	replies []byte // to the call under way
+	charged bool   // the call under way changed the state
+	writes  int    // commands of all its calls that may have written
+	watch   []int  // the writes of all clients when it began to WATCH; nil if it does not
+}
+
+// event is what a client did next.
+type event struct {
+	client   int
+	parked   *wire.Command // nil if its call ended
+	decision limiter.Decision
+	err      error
+}
+
+// explorer is a search under way.
+type explorer struct {
+	plan    Plan
+	srv     Server
+	at      time.Time    // where the clock of the server stands
+	now     atomic.Int64 // what clients' clocks read, in µs; they differ from it by their skew
+	control *redis.Client
+	clients []*client
+	late    limiter.Limiter // of a client that comes when all is over
+	passing atomic.Bool     // commands are not parked, but pass
+	events  chan event
+	closed  chan struct{}
+	start   snapshot
+	judge   judge
+	reads   map[string]bool       // commands that cannot write
+	later   map[string]*Violation // what comes of a state when time has passed
+	client  string                // the id that all ask for
+}
+
+// open connects the clients, loads what they need, and makes the state from which all schedules start.
+func open(ctx context.Context, srv Server, p Plan) (*explorer, error) {
+	window := p.Limit.Window.Microseconds()
+	now := time.Now().UnixMicro()
+	x := &explorer{
+		plan: p, srv: srv, at: time.UnixMicro(now - now%window + window/2), closed: make(chan struct{}), client: "explored",
+		events: make(chan event, p.Clients), // of each client one command is parked or one end is told at a time
+		later:  map[string]*Violation{}, reads: map[string]bool{},
+	}
+	x.setClock(x.at)
+	x.passing.Store(true)
+	x.control = dial(srv.Socket())
+	err := x.connect()
+	if err == nil {
+		err = x.prepare(ctx)
+	}
+	if err == nil {
+		x.judge, err = newJudge(p, x.at)
+	}
+	if err != nil {
+		x.close()
+		return nil, err
+	}
+	return x, nil
+}
+
+func (x *explorer) setClock(t time.Time) {
+	x.srv.Clock().Freeze(t.UnixMicro())
+	x.now.Store(t.UnixMicro())
+}
+
+// dial makes a client that waits for as long as it takes, and sends nothing twice.
+func dial(socket string) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Network: "unix", Addr: socket, MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true, PoolSize: 8,
+		ReadTimeout: -1, WriteTimeout: -1, PoolTimeout: patience,
+	})
+}
+
+// connect puts each client behind its proxy.
+func (x *explorer) connect() error {
+	upstream := func() (net.Conn, error) { return net.Dial("unix", x.srv.Socket()) }
+	for i := range x.plan.Clients {
+		path := filepath.Join(x.srv.Dir(), "client-"+strconv.Itoa(i))
+		proxy, err := wire.Listen(path, upstream, func(c *wire.Command) { x.arrived(i, c) })
+		if err != nil {
+			return err
+		}
+		x.clients = append(x.clients, &client{proxy: proxy, rdb: dial(path), opts: x.options(i)})
+	}
+	var err error
+	x.late, err = x.plan.Entry.New(x.control, x.plan.Limit, x.options(0)...)
+	return err
+}
+
+// options are those of client i. Only limiters that are not atomic decide on their caller's clock.
+func (x *explorer) options(i int) []limiter.Option {
+	opts := []limiter.Option{limiter.WithPrefix(x.plan.Prefix)}
+	if x.plan.Entry.Atomic() {
+		return opts
+	}
+	skew := int64(0)
+	if x.plan.Skew {
+		skew = int64(i) * x.plan.Limit.Window.Microseconds() / x.plan.Limit.Events
+	}
+	return append(opts, limiter.WithClock(func() time.Time { return time.UnixMicro(x.now.Load() + skew) }))
+}
+
+// arrived takes a command that a client sent.
+func (x *explorer) arrived(i int, c *wire.Command) {
+	if !x.passing.Load() {
+		x.tell(event{client: i, parked: c})
+		return
+	}
+	if reply, err := c.Run(); err != nil || c.Answer(reply.Raw) != nil {
+		c.Cut()
+	}
+}
+
+// tell is how a client's goroutines say what it did, as long as anybody wants to know.
+func (x *explorer) tell(e event) {
+	select {
+	case x.events <- e:
+	case <-x.closed:
+	}
+}
+
+// prepare loads scripts and connections with a peek a client, and makes the start.
+func (x *explorer) prepare(ctx context.Context) error {
+	if err := x.control.FlushDB(ctx).Err(); err != nil {
+		return fmt.Errorf("empty the server: %w", err)
+	}
+	for _, c := range x.clients {
+		if err := x.renew(c); err != nil {
+			return err
+		}
+		if _, err := c.limiter.Check(ctx, x.client, 0); err != nil {
+			return fmt.Errorf("prepare a client: %w", err)
+		}
+	}
+	if err := x.fill(ctx); err != nil {
+		return err
+	}
+	var err error
+	x.start, err = x.take(ctx)
+	return err
+}
+
+// renew gives a client a fresh limiter.
+func (x *explorer) renew(c *client) (err error) {
+	*c = client{proxy: c.proxy, rdb: c.rdb, opts: c.opts, replies: c.replies[:0]}
+	c.limiter, err = x.plan.Entry.New(c.rdb, x.plan.Limit, c.opts...)
+	return err
+}
+
+// fill makes the start: of OneLeft the first client takes all but one event, in pieces that a log takes too.
+func (x *explorer) fill(ctx context.Context) error {
+	if x.plan.Start != OneLeft {
+		return nil
+	}
+	left := x.plan.Entry.Rule.Capacity(x.plan.Limit) - 1
+	for n := 0; left > 0; n++ {
+		cost := int64(1)
+		if left > limiter.MaxLogCost {
+			cost = limiter.MaxLogCost
+		}
+		d, err := check(ctx, x.clients[0].limiter, x.client, cost, "fill-"+strconv.Itoa(n))
+		if err != nil {
+			return fmt.Errorf("take all events but one: %w", err)
+		}
+		if !d.Allowed {
+			return fmt.Errorf("%w: %d to go", ErrRefused, left)
+		}
+		left -= cost
+	}
+	return nil
+}
+
+// check gives the request an id where the limiter takes one, so that it is the same in every run.
+func check(ctx context.Context, l limiter.Limiter, key string, cost int64, id string) (limiter.Decision, error) {
+	if l, ok := l.(limiter.Identified); ok {
+		return l.CheckID(ctx, key, cost, id)
+	}
+	return l.Check(ctx, key, cost)
+}
+
+func (x *explorer) close() {
+	close(x.closed)
+	for _, c := range x.clients {
+		err := errors.Join(c.rdb.Close(), c.proxy.Close())
+		_ = err // nothing is lost: the server they led to is thrown away
+	}
+	x.control.Close()
+}
