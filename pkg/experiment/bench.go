@@ -45,7 +45,7 @@ const (
 	// ownDuration is the measured time of a row that was asked for by name, allDuration that of each row when none was:
 	// the whole catalogue is then through in less than a minute on two cores.
 	ownDuration = 5 * time.Second
-	allDuration = 750 * time.Millisecond
+	allDuration = 600 * time.Millisecond
 	// leastWarmup is about the time until the processor's clock and the connections' buffers have settled.
 	leastWarmup = 20 * time.Millisecond
 )

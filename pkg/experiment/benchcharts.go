@@ -129,7 +129,7 @@ func throughputCharts(results ...*BenchResult) (all []report.Chart) {
 	return all
 }
 
-// fewRows is up to how many rows, floors aside, a bench also shows its percentiles as bars.
+// fewRows is up to how many rows, the floors left out, a bench also shows its percentiles as bars.
 const fewRows = 4
 
 // bars draw the percentiles of a bench of few rows for a terminal.
