@@ -24,6 +24,7 @@ func kinds() map[string]func() Result {
 		BenchSchema:      func() Result { return &BenchResult{} },
 		MemSchema:        func() Result { return &MemResult{} },
 		ProveSchema:      func() Result { return &ProveResult{} },
+		ZooSchema:        func() Result { return &ZooResult{} },
 		ComparisonSchema: func() Result { return &Comparison{} },
 	}
 }
