@@ -34,7 +34,6 @@ var rows = []row{
 	{"pkg/explore", "pkg/limiter pkg/model pkg/redisd pkg/target pkg/wire"},
 	{"pkg/report", ""},
 	{"internal/check", ""},
-	{"internal/generator", "pkg/limiter pkg/target pkg/fleet pkg/redisd"},
 	{"internal/results", ""},
 	{"pkg/experiment", anythingBelow},
 	{"cmd", anythingBelow},

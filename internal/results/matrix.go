@@ -20,6 +20,7 @@ var matrix = []experiment{
 	{"race-5", "race --procs 5 --rounds 3"},
 	{"race-20", "race --procs 20 --rounds 3"},
 	{"race-50", "race --procs 50 --rounds 3"},
+	{"race-far", "race --procs 20 --rtt 1ms"},
 	{"bench", "bench"}, // the whole catalogue, both paths
 	{"bench-1", "bench " + atomic + " --path allowed --clients 1 --duration 2s"},
 	{"bench-8", "bench " + atomic + " --path allowed --clients 8 --duration 2s"},
@@ -28,6 +29,7 @@ var matrix = []experiment{
 	{"bench-hot", "bench " + atomic + " --path denied --keys 1 --duration 2s"},
 	{"bench-open", "bench " + atomic + " --rate 4000 --duration 3s"},
 	{"bench-pipe", "bench gcra sliding-log --pipeline 16 --path allowed --duration 2s"},
+	{"generator", "generator"},
 	{"mem", "mem"},
 }
 

@@ -22,6 +22,7 @@ func kinds() map[string]func() Result {
 	return map[string]func() Result{
 		RaceSchema:       func() Result { return &RaceResult{} },
 		BenchSchema:      func() Result { return &BenchResult{} },
+		GeneratorSchema:  func() Result { return &GeneratorResult{} },
 		MemSchema:        func() Result { return &MemResult{} },
 		ProveSchema:      func() Result { return &ProveResult{} },
 		ZooSchema:        func() Result { return &ZooResult{} },

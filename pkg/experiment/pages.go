@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"html"
 	"io/fs"
 	"strings"
 
@@ -21,7 +22,8 @@ func FillPage(page string, folder fs.FS) (string, error) {
 		if err := d.Write(&b, report.MarkdownFormat, report.Style{}); err != nil {
 			return "", err
 		}
-		return b.String() + "\n" + report.Style{}.Line(d.Made), nil
+		made := strings.TrimSuffix(report.Style{}.Line(d.Made), "\n")
+		return b.String() + "\n<sub>made by " + html.EscapeString(made) + "</sub>\n", nil
 	})
 }
 

@@ -119,8 +119,8 @@ func (p Prove) Run(ctx context.Context, env Env) (*ProveResult, error) {
 	r := p.result(env, srv.Version())
 	for i, plan := range plans {
 		var row ProveRow
-		row, err = plan.explore(ctx, srv, func(runs int64) {
-			env.Progress(int64(i), int64(len(plans)), fmt.Sprintf("%s: %s runs", plan.Entry.Name, report.Int(runs)))
+		row, err = plan.explore(ctx, srv, func(steps int64) {
+			env.Progress(int64(i), int64(len(plans)), fmt.Sprintf("%s: %s steps", plan.Entry.Name, report.Int(steps)))
 		})
 		if err != nil {
 			break
