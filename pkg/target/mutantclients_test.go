@@ -110,6 +110,30 @@ func spoiledClients() []spoiledClient {
 			}
 		}),
 	}, {
+		"sent-again", "gcra", "cut",
+		"The client sends a request again upon any error: one whose reply was lost is charged twice.",
+		on(func(l limiter.Identified) asks {
+			return func(ctx context.Context, key string, cost int64, id string) (limiter.Decision, error) {
+				d, err := l.CheckID(ctx, key, cost, id)
+				if err != nil { // wrong
+					return l.CheckID(ctx, key, cost, id)
+				}
+				return d, err
+			}
+		}),
+	}, {
+		"errors-let-in", "fixed-window", "cut",
+		"The client takes any error for an answer, and lets the request in.",
+		on(func(l limiter.Identified) asks {
+			return func(ctx context.Context, key string, cost int64, id string) (limiter.Decision, error) {
+				d, err := l.CheckID(ctx, key, cost, id)
+				if err != nil { // wrong
+					return limiter.Decision{Allowed: true}, nil
+				}
+				return d, err
+			}
+		}),
+	}, {
 		"asked-twice", "compact-log", "race explore walk",
 		"The client sends a request that was let in once more.",
 		on(func(l limiter.Identified) asks {

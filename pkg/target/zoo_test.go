@@ -92,7 +92,7 @@ func TestZoo(t *testing.T) {
 	experiments := []struct {
 		name string
 		run  func(*testing.T) trials
-	}{{"race", z.race}, {"explore", z.explore}, {"walk", z.walk}}
+	}{{"race", z.race}, {"explore", z.explore}, {"walk", z.walk}, {"cut", z.cut}}
 	names, rows := []string{}, z.rows()
 	said := make([]trials, len(experiments))
 	t.Run("experiments", func(t *testing.T) {
