@@ -40,7 +40,7 @@ type spoiledClient struct {
 // spoiledClients are wrong in one line each: the one that is marked.
 func spoiledClients() []spoiledClient {
 	return []spoiledClient{{
-		"decided-on-a-peek", "gcra", "race explore",
+		"decided-on-a-peek", "gcra", "explore", // a race catches it when two of its clients meet
 		"The client decides on what it read before the script ran: GET outside the script.",
 		on(func(l limiter.Identified) asks {
 			return func(ctx context.Context, key string, cost int64, id string) (limiter.Decision, error) {
