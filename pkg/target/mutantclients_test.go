@@ -94,7 +94,7 @@ func spoiledClients() []spoiledClient {
 			return as(made), err
 		},
 	}, {
-		"denials-remembered", "token-bucket", "race explore walk",
+		"denials-remembered", "token-bucket", "explore walk",
 		"The client answers from memory once it was refused, however long ago.",
 		on(func(l limiter.Identified) asks {
 			var refused atomic.Pointer[limiter.Decision]
