@@ -25,6 +25,7 @@ func kinds() map[string]func() Result {
 		GeneratorSchema:  func() Result { return &GeneratorResult{} },
 		MemSchema:        func() Result { return &MemResult{} },
 		ProveSchema:      func() Result { return &ProveResult{} },
+		ZooSchema:        func() Result { return &ZooResult{} },
 		ComparisonSchema: func() Result { return &Comparison{} },
 	}
 }

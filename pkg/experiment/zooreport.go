@@ -106,14 +106,24 @@ func (row ZooRow) cell(experiment string) report.Cell {
 // how is what gave a spoiled limiter away, or what was said of a sound one.
 func (row ZooRow) how() string {
 	if t := row.caught(); t != nil {
-		return t.Experiment + ": " + t.How
+		return t.said()
 	}
 	for _, t := range row.Trials {
 		if row.Of == "" && t.Verdict != replay.Held {
-			return t.Experiment + ": " + t.How
+			return t.said()
 		}
 	}
 	return ""
+}
+
+// said is how a trial ended, cut to what fits into a table.
+func (t ZooTrial) said() string {
+	const most = 80
+	text := []rune(t.Experiment + ": " + t.How)
+	if len(text) > most {
+		text = append(text[:most-1], '…')
+	}
+	return string(text)
 }
 
 func (r *ZooResult) foot() report.Line {

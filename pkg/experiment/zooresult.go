@@ -1,8 +1,6 @@
 package experiment
 
-import (
-	"github.com/rlctl/rlctl/pkg/replay"
-)
+import "github.com/rlctl/rlctl/pkg/replay"
 
 // ZooSchema names the form of a ZooResult.
 const ZooSchema = "rlctl.zoo/v1"
@@ -37,9 +35,8 @@ type ZooTrial struct {
 	ElapsedUS  int64          `json:"elapsed_us"`
 }
 
-// NewZoo sums up what experiments said on servers of that version.
-func NewZoo(made Provenance, version string, experiments []string, rows []ZooRow) *ZooResult {
-	at := Server{Version: version, Private: true, At: "unix socket"}
+// NewZoo sums up what experiments said on such servers.
+func NewZoo(made Provenance, at Server, experiments []string, rows []ZooRow) *ZooResult {
 	r := &ZooResult{
 		Schema: ZooSchema, Env: made.madeOn(at), Redis: at, Experiments: experiments, Results: rows, Verdict: replay.Held,
 	}

@@ -40,7 +40,7 @@ type spoiledClient struct {
 // spoiledClients are wrong in one line each: the one that is marked.
 func spoiledClients() []spoiledClient {
 	return []spoiledClient{{
-		"decided-on-a-peek", "gcra", "race explore",
+		"decided-on-a-peek", "gcra", "explore", // a race catches it when two of its clients meet
 		"The client decides on what it read before the script ran: GET outside the script.",
 		on(func(l limiter.Identified) asks {
 			return func(ctx context.Context, key string, cost int64, id string) (limiter.Decision, error) {
@@ -94,7 +94,7 @@ func spoiledClients() []spoiledClient {
 			return as(made), err
 		},
 	}, {
-		"denials-remembered", "token-bucket", "race explore walk",
+		"denials-remembered", "token-bucket", "explore walk",
 		"The client answers from memory once it was refused, however long ago.",
 		on(func(l limiter.Identified) asks {
 			var refused atomic.Pointer[limiter.Decision]
@@ -105,6 +105,30 @@ func spoiledClients() []spoiledClient {
 				d, err := l.CheckID(ctx, key, cost, id)
 				if err == nil && !d.Allowed {
 					refused.Store(&d)
+				}
+				return d, err
+			}
+		}),
+	}, {
+		"sent-again", "gcra", "cut",
+		"The client sends a request again upon any error: one whose reply was lost is charged twice.",
+		on(func(l limiter.Identified) asks {
+			return func(ctx context.Context, key string, cost int64, id string) (limiter.Decision, error) {
+				d, err := l.CheckID(ctx, key, cost, id)
+				if err != nil { // wrong
+					return l.CheckID(ctx, key, cost, id)
+				}
+				return d, err
+			}
+		}),
+	}, {
+		"errors-let-in", "fixed-window", "cut",
+		"The client takes any error for an answer, and lets the request in.",
+		on(func(l limiter.Identified) asks {
+			return func(ctx context.Context, key string, cost int64, id string) (limiter.Decision, error) {
+				d, err := l.CheckID(ctx, key, cost, id)
+				if err != nil { // wrong
+					return limiter.Decision{Allowed: true}, nil
 				}
 				return d, err
 			}
