@@ -88,6 +88,9 @@ var ErrNotDeterministic = errors.New("not deterministic")
 // ErrRefused is returned when a start cannot be made, since the limiter refuses what its rule admits.
 var ErrRefused = errors.New("refused while all but one event were to be taken")
 
+// ErrFailed is returned when a call of a client ended in an error: of that nothing can be judged.
+var ErrFailed = errors.New("a call failed")
+
 // patience is how long a client may take from one command to the next. It only ever works that long when it hangs.
 const patience = 20 * time.Second
 
@@ -97,8 +100,7 @@ const maxSteps = 10_000_000
 // Run explores the plan on the server, whose keys it deletes and whose clock it sets. progress, if not nil, hears of
 // every step.
 //
-// Errors: ErrNotDeterministic, ErrRefused; those of the limiter where it refuses the plan or cannot be asked; ctx's when
-// it ends.
+// Errors: ErrNotDeterministic, ErrRefused, ErrFailed; those of the limiter where it refuses the plan; ctx's when it ends.
 func Run(ctx context.Context, srv Server, p Plan, progress func(steps int64)) (Result, error) {
 	x, err := open(ctx, srv, p)
 	if err != nil {

@@ -293,7 +293,7 @@ func TestErrorsOfTheLimiterAreNotVerdicts(t *testing.T) {
 			return l.Check(ctx, key, cost)
 		})
 	})
-	if _, err := explore.Run(t.Context(), srv, p, nil); !errors.Is(err, broken) {
+	if _, err := explore.Run(t.Context(), srv, p, nil); !errors.Is(err, broken) || !errors.Is(err, explore.ErrFailed) {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

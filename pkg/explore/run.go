@@ -138,7 +138,10 @@ func (r *run) await(ctx context.Context, who int, step *Step) error {
 	call.Last, call.Decision, call.Charged = len(r.s.Steps), e.decision, c.charged && !e.decision.Allowed
 	step.Ended = i
 	r.ended |= 1 << i
-	return e.err
+	if e.err != nil {
+		return fmt.Errorf("%w: %w", ErrFailed, e.err)
+	}
+	return nil
 }
 
 // next waits for what a client does.
