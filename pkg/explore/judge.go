@@ -93,10 +93,16 @@ func (j judge) verdict(calls []Call, left snapshot) *Violation {
 		return &Violation{Under, refused, "refused although there was room"}
 	case !j.explained(calls, 0, j.start):
 		return &Violation{Differs, -1, "no order of the calls explains what they were told"}
-	case charged >= 0 && (j.plan.Entry.BrokenBy == target.Nothing || j.plan.Entry.BrokenBy == target.Denial):
+	case charged >= 0 && j.minds():
 		return &Violation{Charged, charged, "a refused call changed what Redis holds"}
 	}
 	return nil
+}
+
+// minds tells whether it is a fault of this limiter if a refusal changes the state: of one that nothing breaks, and of one
+// that this does.
+func (j judge) minds() bool {
+	return j.plan.Entry.BrokenBy == target.Nothing || j.plan.Entry.BrokenBy == target.Denial
 }
 
 // lifetimes looks at the TTLs that were left. Redis rounds none down, so a millisecond is not too much.

@@ -102,11 +102,13 @@ func (r *run) command(ctx context.Context, who choice, step *Step) error {
 			return err
 		}
 	}
-	before := r.state
-	if r.state, err = r.take(); err != nil {
-		return err
+	if r.judge.minds() {
+		before := r.state
+		if r.state, err = r.take(); err != nil {
+			return err
+		}
+		c.charged = c.charged || !slices.Equal(before, r.state)
 	}
-	c.charged = c.charged || !slices.Equal(before, r.state)
 	if who.dies {
 		c.dead = true
 		r.s.Calls[r.call(who.client, c.begun-1)].Died = true
@@ -201,7 +203,11 @@ func (r *run) finish(ctx context.Context) error {
 			r.s.Retries += l.Retries()
 		}
 	}
-	if r.s.Violation = r.judge.verdict(r.s.Calls, r.state); r.s.Violation != nil {
+	left, err := r.take()
+	if err != nil {
+		return err
+	}
+	if r.s.Violation = r.judge.verdict(r.s.Calls, left); r.s.Violation != nil {
 		return nil
 	}
 	var survivor limiter.Limiter
