@@ -38,6 +38,7 @@ build:
 results:
 	@sh tools/setup.sh redis
 	$(GO) build -buildvcs=auto -o bin/rlctl .
+	$(GO) test ./pkg/target -run Zoo -update
 	$(GO) run ./internal/results
 
 pages: build

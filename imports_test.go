@@ -35,7 +35,6 @@ var rows = []row{
 	{"pkg/certificate", ""}, // it shares nothing with what it checks
 	{"pkg/report", ""},
 	{"internal/check", ""},
-	{"internal/generator", "pkg/limiter pkg/target pkg/fleet pkg/redisd"},
 	{"internal/results", ""},
 	{"pkg/experiment", anythingBelow},
 	{"cmd", anythingBelow},

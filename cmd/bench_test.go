@@ -201,3 +201,24 @@ func TestABenchWithTheLeastRights(t *testing.T) {
 		}
 	}
 }
+
+// TestTheGeneratorIsMeasured runs it shortly: what ratio it reaches on a busy machine is not for a test to say.
+func TestTheGeneratorIsMeasured(t *testing.T) {
+	if _, err := exec.LookPath("redis-benchmark"); err != nil {
+		t.Skip("no redis-benchmark is installed")
+	}
+	code, stdout, stderr := finish(t, "generator", "--pairs", "1", "--round", "20ms", "--format", "json")
+	if code != 3 {
+		t.Errorf("exit code %d, want 3: one pair has no interval; %s", code, stderr)
+	}
+	for _, fault := range validate(t, stdout) {
+		t.Errorf("%v in %s", fault, stdout)
+	}
+	var r struct {
+		Results []struct{ Ratio *float64 }
+		Partial bool
+	}
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil || r.Partial || len(r.Results) != 2 || *r.Results[0].Ratio <= 0 {
+		t.Errorf("%v, %s", err, stdout)
+	}
+}

@@ -228,10 +228,17 @@ func TestWhyThereIsNoPrivateServer(t *testing.T) {
 	}
 }
 
-// TestADeadPrivateServerEndsTheRace kills the server, or its keeper, long before the race would be over.
-func TestADeadPrivateServerEndsTheRace(t *testing.T) {
-	for _, whom := range []string{"keeper", "redis.sock"} {
-		c, _, stderr := withOutput(t, "race", "gcra", "--procs", "3", "--attempts", "5000000", "--format", "json")
+// TestADeadPrivateServerEndsTheRun kills the server, or its keeper, long before the run would be over.
+func TestADeadPrivateServerEndsTheRun(t *testing.T) {
+	for whom, run := range map[string]struct {
+		args   []string
+		family int // keeper, server, workers
+	}{
+		"keeper":     {[]string{"race", "gcra", "--procs", "3", "--attempts", "5000000"}, 5},
+		"redis.sock": {[]string{"race", "gcra", "--procs", "3", "--attempts", "5000000"}, 5},
+		"redis.soc":  {[]string{"prove", "watch-bucket", "--clients", "4"}, 2},
+	} {
+		c, _, stderr := withOutput(t, append(run.args, "--format", "json")...)
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +249,7 @@ func TestADeadPrivateServerEndsTheRace(t *testing.T) {
 				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 				return strings.Contains(string(line), whom)
 			})
-			if len(family) == 5 && i >= 0 {
+			if len(family) == run.family && i >= 0 {
 				victim = family[i]
 			}
 			return victim != 0

@@ -106,6 +106,7 @@ func newRoot(e *env) *cobra.Command {
 		newList(e),
 		newVersion(e),
 		newMan(),
+		newGenerator(e),
 		newKeeper(e),
 		newWorker(e),
 	)

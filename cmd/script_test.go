@@ -24,7 +24,7 @@ import (
 // real processes.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"rlctl": func() { main() }, "rlctl-spoiled": func() { main(spoiledEntries()...) }, "stubborn": stubborn,
+		"rlctl": func() { main() }, "rlctl-spoiled": func() { main(spoiled()) }, "stubborn": stubborn,
 	})
 }
 

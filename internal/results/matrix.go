@@ -14,12 +14,17 @@ func (x experiment) file() string   { return filepath.Join("results", x.name+".j
 // atomic are the limiters to compare where all of the catalogue would take too long or hide each other.
 const atomic = "sliding-log compact-log sliding-counter fixed-window token-bucket gcra"
 
+// racy are the limiters that a race breaks, and one that it does not.
+const racy = "naive-log naive-pipeline naive-counter naive-bucket local-bucket gcra"
+
 // matrix is all that results/ holds, short enough to be run again on two cores in a quarter of an hour.
 var matrix = []experiment{
 	{"race-2", "race --procs 2 --rounds 3"},
 	{"race-5", "race --procs 5 --rounds 3"},
 	{"race-20", "race --procs 20 --rounds 3"},
 	{"race-50", "race --procs 50 --rounds 3"},
+	{"race-20-1ms", "race " + racy + " --procs 20 --rounds 3 --rtt 1ms"},
+	{"race-20-5ms", "race " + racy + " --procs 20 --rounds 3 --rtt 5ms --attempts 50"},
 	{"bench", "bench"}, // the whole catalogue, both paths
 	{"bench-1", "bench " + atomic + " --path allowed --clients 1 --duration 2s"},
 	{"bench-8", "bench " + atomic + " --path allowed --clients 8 --duration 2s"},
@@ -28,6 +33,7 @@ var matrix = []experiment{
 	{"bench-hot", "bench " + atomic + " --path denied --keys 1 --duration 2s"},
 	{"bench-open", "bench " + atomic + " --rate 4000 --duration 3s"},
 	{"bench-pipe", "bench gcra sliding-log --pipeline 16 --path allowed --duration 2s"},
+	{"generator", "generator"},
 	{"mem", "mem"},
 }
 

@@ -40,10 +40,12 @@ type Bench struct {
 
 const (
 	maxPipeline = 10_000
+	// maxTaken bounds the events that are taken from all keys before a round. Of a log they are entries: some 250 MB.
+	maxTaken = 2_000_000
 	// ownDuration is the measured time of a row that was asked for by name, allDuration that of each row when none was:
 	// the whole catalogue is then through in less than a minute on two cores.
 	ownDuration = 5 * time.Second
-	allDuration = 750 * time.Millisecond
+	allDuration = 600 * time.Millisecond
 	// leastWarmup is about the time until the processor's clock and the connections' buffers have settled.
 	leastWarmup = 20 * time.Millisecond
 )
@@ -103,6 +105,9 @@ func (p Bench) check(rows []target.Entry) error {
 		}
 		if room := e.Rule.Capacity(p.Limit); p.Cost > room {
 			return fmt.Errorf("--cost: %d is more than %s ever allows at once (%d)", p.Cost, e.Name, room)
+		} else if room > maxTaken/int64(p.Keys) {
+			return fmt.Errorf("--keys: of %d keys %s allows %d events each, more than the %d in all that a bench takes beforehand",
+				p.Keys, e.Name, room, maxTaken)
 		}
 	}
 	return nil

@@ -22,9 +22,11 @@ func kinds() map[string]func() Result {
 	return map[string]func() Result{
 		RaceSchema:       func() Result { return &RaceResult{} },
 		BenchSchema:      func() Result { return &BenchResult{} },
+		GeneratorSchema:  func() Result { return &GeneratorResult{} },
 		MemSchema:        func() Result { return &MemResult{} },
 		ProveSchema:      func() Result { return &ProveResult{} },
 		JudgeSchema:      func() Result { return &JudgeResult{} },
+		ZooSchema:        func() Result { return &ZooResult{} },
 		ComparisonSchema: func() Result { return &Comparison{} },
 	}
 }

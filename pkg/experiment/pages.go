@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"html"
 	"io/fs"
 	"strings"
 
@@ -9,7 +10,7 @@ import (
 )
 
 // FillPage fills the marked blocks of a page from results in a folder. A block of one result names its kind (race,
-// bench, mem, explain) and holds what report FILE --format markdown shows; one of several results is called together.
+// bench, mem, prove, zoo) and holds what report FILE --format markdown shows; one of several results is called together.
 // Both end with what made it.
 func FillPage(page string, folder fs.FS) (string, error) {
 	return report.FillBlocks(page, func(kind string, files []string) (string, error) {
@@ -21,7 +22,8 @@ func FillPage(page string, folder fs.FS) (string, error) {
 		if err := d.Write(&b, report.MarkdownFormat, report.Style{}); err != nil {
 			return "", err
 		}
-		return b.String() + "\n" + report.Style{}.Line(d.Made), nil
+		made := strings.TrimSuffix(report.Style{}.Line(d.Made), "\n")
+		return b.String() + "\n<sub>made by " + html.EscapeString(made) + "</sub>\n", nil
 	})
 }
 
@@ -67,6 +69,8 @@ func kindOf(r Result) string {
 		return "mem"
 	case *ProveResult:
 		return "prove"
+	case *ZooResult:
+		return "zoo"
 	}
 	return "comparison"
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/explore"
@@ -115,12 +117,14 @@ func (p Prove) Run(ctx context.Context, env Env) (*ProveResult, error) {
 	}
 	env.Note(fmt.Sprintf("started a private redis-server %s (%s) whose clock stands still; it goes when this ends",
 		srv.Version(), srv.Socket()))
+	ctx, stop := untilItDies(ctx, srv)
+	defer stop()
 	start := time.Now()
 	r := p.result(env, srv.Version())
 	for i, plan := range plans {
 		var row ProveRow
-		row, err = plan.explore(ctx, srv, func(runs int64) {
-			env.Progress(int64(i), int64(len(plans)), fmt.Sprintf("%s: %s runs", plan.Entry.Name, report.Int(runs)))
+		row, err = plan.explore(ctx, srv, func(steps int64) {
+			env.Progress(int64(i), int64(len(plans)), fmt.Sprintf("%s: %s steps", plan.Entry.Name, report.Int(steps)))
 		})
 		if err != nil {
 			break
@@ -130,10 +134,19 @@ func (p Prove) Run(ctx context.Context, env Env) (*ProveResult, error) {
 	r.ElapsedUS = time.Since(start).Microseconds()
 	r.Partial = err != nil
 	r.Verdict = r.overall()
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		err = context.Cause(ctx)
+	case hungUp(err):
+		err = &limiter.Error{Class: limiter.ClassUnreachable, Err: err}
 	}
 	return r, errors.Join(err, srv.Close())
+}
+
+// hungUp tells whether the server ended a connection, which may be heard of before its death is.
+func hungUp(err error) bool {
+	var broken *net.OpError
+	return errors.As(err, &broken) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // explore runs one exploration, or its one schedule.
@@ -149,7 +162,7 @@ func (p scheduled) explore(ctx context.Context, srv explore.Server, progress fun
 	row := p.row(found)
 	row.ElapsedUS = time.Since(start).Microseconds()
 	switch {
-	case errors.Is(err, explore.ErrNotDeterministic), errors.Is(err, explore.ErrRefused):
+	case ctx.Err() == nil && !hungUp(err) && inconclusive(err):
 		row.Verdict, row.Reason, err = replay.Inconclusive, err.Error(), nil
 	case found.Violating > 0:
 		row.Verdict, row.Reason = replay.Broken, found.Shown.Violation.Reason
@@ -159,6 +172,11 @@ func (p scheduled) explore(ctx context.Context, srv explore.Server, progress fun
 		row.Expected = row.Expected || row.Verdict == replay.Held
 	}
 	return row, err
+}
+
+// inconclusive tells whether an exploration ended because the limiter is not one that can be judged.
+func inconclusive(err error) bool {
+	return errors.Is(err, explore.ErrNotDeterministic) || errors.Is(err, explore.ErrRefused) || errors.Is(err, explore.ErrFailed)
 }
 
 // expected is what must come out: a racy limiter breaks, and one that something else breaks does where that can happen.

@@ -173,7 +173,7 @@ func (r *ProveResult) foot() []report.Line {
 // explanations are one part a row.
 func (r *ProveResult) explanations() (d report.Document) {
 	for _, row := range r.Results {
-		part := report.Document{Head: []report.Line{row.answer()}, Table: row.First.table(row.Clients), Foot: row.foot()}
+		part := report.Document{Head: []report.Line{row.answer()}, Table: row.First.table(min(row.Clients, explore.MaxClients)), Foot: row.foot()}
 		if len(d.Head) == 0 {
 			d.Head, d.Table, d.Foot = part.Head, part.Table, part.Foot
 			continue

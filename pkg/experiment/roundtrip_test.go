@@ -78,6 +78,34 @@ func survives(t *testing.T, before Result) {
 
 func TestARaceSurvivesItsJSON(t *testing.T) { survives(t, eventfulRace()) }
 
+func TestAZooSurvivesItsJSON(t *testing.T) {
+	rows := []ZooRow{
+		{Limiter: "caught", Of: "gcra", Wrong: "a line", By: []string{"walk", "race"}, Trials: []ZooTrial{
+			{"race", replay.Broken, "over", 12}, {"explore", replay.Broken, "under", 5}, {"walk", replay.Broken, "differs", 34567},
+		}},
+		{Limiter: "missed", Of: "gcra", Wrong: "a line", By: []string{"walk", "none"}, Trials: []ZooTrial{{"walk", replay.Held, "", 1}}},
+		{Limiter: "gcra", By: []string{}, Trials: []ZooTrial{{"race", replay.Held, "", 1}, {"walk", replay.Broken, "differs", 1}}},
+		{Limiter: "token-bucket", By: []string{}, Trials: []ZooTrial{{"race", replay.Inconclusive, "apart", 1}, {"walk", replay.Held, "", 1}}},
+		{Limiter: "fixed-window", By: []string{}, Trials: []ZooTrial{{"race", replay.Held, "", 1}, {"walk", replay.Held, "", 1}}},
+	}
+	r := NewZoo(Provenance{Command: "go test"}, Server{Version: "7.0.15", Private: true}, []string{"race", "explore", "walk"}, rows)
+	survives(t, r)
+	for i, want := range []bool{true, false, false, false, true} {
+		if r.Results[i].Expected != want {
+			t.Errorf("%+v: not as expected", r.Results[i])
+		}
+	}
+	text := shown(t, r.Document())["table"]
+	for _, want := range []string{"1 of 2 spoiled limiters caught   1 of 3 sound ones accused\n", "MISSED", "ACCUSED", "inconclusive", "also"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if r.Verdict != replay.Broken || NewZoo(Provenance{}, Server{}, nil, rows[:1]).Verdict != replay.Held {
+		t.Errorf("%s", r.Verdict)
+	}
+}
+
 func TestAComparisonSurvivesItsJSON(t *testing.T) {
 	old, fresh := benchOf("gcra", rounds, rounds), benchOf("gcra", times(rounds, 0.9), rounds[:2])
 	fresh.Results = append(fresh.Results, benchOf("other", rounds, rounds).Results...)

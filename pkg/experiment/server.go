@@ -133,16 +133,21 @@ func uncounted(err error) error {
 
 // whileItLives ends with ctx, or with why a private server died. Without it workers would go on to ask nobody.
 func (s *server) whileItLives(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	if s.kept != nil {
-		go func() {
-			select {
-			case <-s.kept.Done():
-				cancel(&limiter.Error{Class: limiter.ClassUnreachable, Err: s.kept.Err()})
-			case <-ctx.Done():
-			}
-		}()
+	if s.kept == nil {
+		return context.WithCancel(ctx)
 	}
+	return untilItDies(ctx, s.kept)
+}
+
+func untilItDies(ctx context.Context, kept *redisd.Kept) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-kept.Done():
+			cancel(&limiter.Error{Class: limiter.ClassUnreachable, Err: kept.Err()})
+		case <-ctx.Done():
+		}
+	}()
 	return ctx, func() { cancel(nil) }
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/rlctl/rlctl/pkg/report"
 )
@@ -14,10 +15,15 @@ func Together(results []Result) report.Document {
 	races, benches, mems := of[*RaceResult](results), of[*BenchResult](results), of[*MemResult](results)
 	var d report.Document
 	if len(races) > 1 {
-		slices.SortStableFunc(races, func(a, b *RaceResult) int { return cmp.Compare(a.callers(), b.callers()) })
-		d.Charts = append(d.Charts, overshootByCallers(races))
-		d.Head, d.Table, d.Made = []report.Line{report.Text("events admitted beyond the rule, by number of processes; limit %s, the round that went furthest",
-			report.Int(races[0].Limit))}, overshootTable(races), races[len(races)-1].Env.line()
+		slices.SortStableFunc(races, func(a, b *RaceResult) int {
+			return cmp.Or(cmp.Compare(a.callers(), b.callers()), cmp.Compare(a.RTTUS, b.RTTUS))
+		})
+		if near := nearest(races); len(near) > 1 {
+			d.Charts = append(d.Charts, overshootByCallers(near))
+		}
+		d.Head = []report.Line{report.Text("events admitted beyond the rule, by number of processes and the way there and back; limit %s, "+
+			"the round that went furthest", report.Int(races[0].Limit))}
+		d.Table, d.Made = overshootTable(races), races[len(races)-1].Env.line()
 	}
 	if len(benches) > 1 {
 		d.Charts = append(d.Charts, throughputCharts(benches...)...)
@@ -42,6 +48,12 @@ func of[R Result](results []Result) (out []R) {
 		}
 	}
 	return out
+}
+
+// nearest are the races over the shortest way: those over others would share its points on a line.
+func nearest(races []*RaceResult) []*RaceResult {
+	least := slices.MinFunc(races, func(a, b *RaceResult) int { return cmp.Compare(a.RTTUS, b.RTTUS) }).RTTUS
+	return slices.DeleteFunc(slices.Clone(races), func(r *RaceResult) bool { return r.RTTUS > least })
 }
 
 // overshootByCallers has a line a limiter that went over in any of the races.
@@ -81,7 +93,11 @@ func overshootTable(races []*RaceResult) report.Table {
 	t := report.Table{Columns: []report.Column{{Title: "LIMITER"}}}
 	place := map[string]int{} // of a limiter's row
 	for _, r := range races {
-		t.Columns = append(t.Columns, report.Column{Title: report.Int(r.callers()), Right: true})
+		title := report.Int(r.callers())
+		if r.RTTUS > 0 {
+			title += ", " + (time.Duration(r.RTTUS) * time.Microsecond).String()
+		}
+		t.Columns = append(t.Columns, report.Column{Title: title, Right: true})
 		for _, row := range r.Results {
 			if _, ok := place[row.Limiter]; !ok {
 				place[row.Limiter] = len(t.Rows)

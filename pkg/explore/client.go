@@ -27,10 +27,7 @@ type client struct {
 	begun   int           // calls
 	ended   int           // calls
 	dead    bool
-	replies []byte // to the call under way
-	charged bool   // the call under way changed the state
-	writes  int    // commands of all its calls that may have written
-	watch   []int  // the writes of all clients when it began to WATCH; nil if it does not
+	charged bool // the call under way changed the state
 }
 
 // event is what a client did next.
@@ -43,36 +40,39 @@ type event struct {
 
 // explorer is a search under way.
 type explorer struct {
-	plan    Plan
-	srv     Server
-	at      time.Time    // where the clock of the server stands
-	now     atomic.Int64 // what clients' clocks read, in µs; they differ from it by their skew
-	control *redis.Client
-	clients []*client
-	late    limiter.Limiter // of a client that comes when all is over
-	passing atomic.Bool     // commands are not parked, but pass
-	events  chan event
-	closed  chan struct{}
-	start   snapshot
-	judge   judge
-	reads   map[string]bool       // commands that cannot write
-	later   map[string]*Violation // what comes of a state when time has passed
-	client  string                // the id that all ask for
+	plan     Plan
+	srv      Server
+	at       time.Time    // where the clock of the server stands
+	now      atomic.Int64 // what clients' clocks read, in µs; they differ from it by their skew
+	control  *redis.Client
+	direct   *wire.Upstream   // for commands as bytes
+	watching []*wire.Upstream // of each client, to WATCH for it
+	taking   []byte           // the command that takes a snapshot
+	clients  []*client
+	late     limiter.Limiter // of a client that comes when all is over
+	passing  atomic.Bool     // commands are not parked, but pass
+	events   chan event
+	closed   chan struct{}
+	start    snapshot
+	judge    judge
+	reads    map[string]bool // commands that cannot write, and others
+	client   string          // the id that all ask for
 }
 
-// open connects the clients, loads what they need, and makes the state from which all schedules start.
+// open connects the clients, loads what they need, and makes the state from which all schedules start. The clock stands
+// in the middle of a window, and a microsecond on: a limiter that loses the last digits of its time shall show it.
 func open(ctx context.Context, srv Server, p Plan) (*explorer, error) {
 	window := p.Limit.Window.Microseconds()
 	now := time.Now().UnixMicro()
 	x := &explorer{
-		plan: p, srv: srv, at: time.UnixMicro(now - now%window + window/2), closed: make(chan struct{}), client: "explored",
+		plan: p, srv: srv, at: time.UnixMicro(now - now%window + window/2 + 1), closed: make(chan struct{}), client: "explored",
 		events: make(chan event, p.Clients), // of each client one command is parked or one end is told at a time
-		later:  map[string]*Violation{}, reads: map[string]bool{},
+		reads:  map[string]bool{},
 	}
 	x.setClock(x.at)
 	x.passing.Store(true)
 	x.control = dial(srv.Socket())
-	err := x.connect()
+	err := x.connect(ctx)
 	if err == nil {
 		err = x.prepare(ctx)
 	}
@@ -99,9 +99,25 @@ func dial(socket string) *redis.Client {
 	})
 }
 
-// connect puts each client behind its proxy.
-func (x *explorer) connect() error {
+// connect opens connections to the server and puts each client behind its proxy.
+func (x *explorer) connect(ctx context.Context) (err error) {
 	upstream := func() (net.Conn, error) { return net.Dial("unix", x.srv.Socket()) }
+	for i := range 1 + x.plan.Clients {
+		conn, err := upstream()
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			x.direct = wire.NewUpstream(conn)
+			continue
+		}
+		x.watching = append(x.watching, wire.NewUpstream(conn))
+	}
+	sha, err := x.control.ScriptLoad(ctx, looking).Result()
+	if err != nil {
+		return fmt.Errorf("load a script: %w", err)
+	}
+	x.taking = wire.AppendCommand(nil, "EVALSHA", sha, "0")
 	for i := range x.plan.Clients {
 		path := filepath.Join(x.srv.Dir(), "client-"+strconv.Itoa(i))
 		proxy, err := wire.Listen(path, upstream, func(c *wire.Command) { x.arrived(i, c) })
@@ -110,7 +126,6 @@ func (x *explorer) connect() error {
 		}
 		x.clients = append(x.clients, &client{proxy: proxy, rdb: dial(path), opts: x.options(i)})
 	}
-	var err error
 	x.late, err = x.plan.Entry.New(x.control, x.plan.Limit, x.options(0)...)
 	return err
 }
@@ -164,13 +179,24 @@ func (x *explorer) prepare(ctx context.Context) error {
 		return err
 	}
 	var err error
-	x.start, err = x.take(ctx)
+	x.start, err = x.take()
+	x.passing.Store(false)
 	return err
+}
+
+// refill makes a start that is not in Redis but in the process of the first client.
+func (x *explorer) refill(ctx context.Context, i int) error {
+	if len(x.start) > 0 || i != 0 {
+		return nil
+	}
+	x.passing.Store(true)
+	defer x.passing.Store(false)
+	return x.fill(ctx)
 }
 
 // renew gives a client a fresh limiter.
 func (x *explorer) renew(c *client) (err error) {
-	*c = client{proxy: c.proxy, rdb: c.rdb, opts: c.opts, replies: c.replies[:0]}
+	*c = client{proxy: c.proxy, rdb: c.rdb, opts: c.opts}
 	c.limiter, err = x.plan.Entry.New(c.rdb, x.plan.Limit, c.opts...)
 	return err
 }
@@ -211,6 +237,11 @@ func (x *explorer) close() {
 	for _, c := range x.clients {
 		err := errors.Join(c.rdb.Close(), c.proxy.Close())
 		_ = err // nothing is lost: the server they led to is thrown away
+	}
+	for _, u := range append(x.watching, x.direct) {
+		if u != nil {
+			u.Close()
+		}
 	}
 	x.control.Close()
 }

@@ -7,11 +7,13 @@
 // own), and the request ids are given. A step lets one parked command run on the server and hands over its reply. Where
 // a client is to die, its command runs too, but no reply comes, neither to it nor to any later one.
 //
-// The search (search.go) is over states, not orders: runs that come to the same state go on alike, so it is run on from
-// once, and the number of orders is that of the paths through all states. Equal is what agrees in all keys with their
-// values and times of death, in what every client was answered, and in all that the judge will want to know. The first
-// client to begin is always A, the second B, and so on, since clients differ in nothing but their name; the count is
-// multiplied by their permutations.
+// The search (search.go) is over positions, not orders: ways that come to the same one go on alike, so it is gone on from
+// once, and the number of orders is that of the ways through all positions. Equal is what agrees in all keys with their
+// values and times of death, in where every client stands, and in all that the judge will want to know. A client is a
+// function of what it was answered (behaviour.go), so the true one runs only to find out what it does after replies that
+// were not met before; a step (position.go) gives the server the state and the command, and asks for the state again.
+// The first client to begin is always A, the second B, and so on, since clients differ in nothing but their name; the
+// count is multiplied by their permutations.
 //
 // The judge (judge.go) looks at what was answered and at what is left: never more admitted than there was room for, some
 // order of the calls in which the rule decides the same, no refusal that changes the state, no key without a TTL, and
@@ -35,7 +37,7 @@ import (
 
 // Bounds of a plan. Beyond them nobody waits for the end.
 const (
-	MaxClients = 5
+	MaxClients = 4
 	MaxCalls   = 4 // of each client
 )
 
@@ -64,7 +66,6 @@ type Plan struct {
 	Start   Start
 	Crash   bool // at most one client dies, after any command of its own
 	Skew    bool // client i's clock is i·W/L ahead of the server's, so that it sees i events refilled
-	Full    bool // run every order instead of every state: the same result, slower
 	Prefix  string
 }
 
@@ -76,7 +77,7 @@ type Result struct {
 	States    int64    // that were told apart
 	Crashes   int64    // states in which a client died
 	Retries   int64    // the most, in one schedule, that limiters sent again because others got in their way
-	Runs      int64    // of live clients that it took
+	Steps     int64    // that it took, each a command that the server ran
 	Shown     Schedule // the simplest schedule that breaks the rule; or else one of the longest that keep it
 }
 
@@ -87,18 +88,20 @@ var ErrNotDeterministic = errors.New("not deterministic")
 // ErrRefused is returned when a start cannot be made, since the limiter refuses what its rule admits.
 var ErrRefused = errors.New("refused while all but one event were to be taken")
 
+// ErrFailed is returned when a call of a client ended in an error: of that nothing can be judged.
+var ErrFailed = errors.New("a call failed")
+
 // patience is how long a client may take from one command to the next. It only ever works that long when it hangs.
 const patience = 20 * time.Second
 
-// maxRuns bounds a search of clients that go on asking.
-const maxRuns = 2_000_000
+// maxSteps bounds a search of clients that go on asking.
+const maxSteps = 10_000_000
 
 // Run explores the plan on the server, whose keys it deletes and whose clock it sets. progress, if not nil, hears of
-// every run.
+// every step.
 //
-// Errors: ErrNotDeterministic, ErrRefused; those of the limiter where it refuses the plan or cannot be asked; ctx's when
-// it ends.
-func Run(ctx context.Context, srv Server, p Plan, progress func(runs int64)) (Result, error) {
+// Errors: ErrNotDeterministic, ErrRefused, ErrFailed; those of the limiter where it refuses the plan; ctx's when it ends.
+func Run(ctx context.Context, srv Server, p Plan, progress func(steps int64)) (Result, error) {
 	x, err := open(ctx, srv, p)
 	if err != nil {
 		return Result{}, fmt.Errorf("explore %s: %w", p.Entry.Name, err)
@@ -119,10 +122,10 @@ func Replay(ctx context.Context, srv Server, p Plan, order string) (Result, erro
 		return Result{}, fmt.Errorf("explore %s: %w", p.Entry.Name, err)
 	}
 	defer x.close()
-	r := Result{Slots: x.judge.slots, Orders: 1, Runs: 1}
+	r := Result{Slots: x.judge.slots, Orders: 1}
 	choices, err := parseOrder(order, p)
 	if err == nil {
-		r.Shown, err = x.watch(ctx, choices, true)
+		r.Shown, err = x.watch(ctx, choices)
 	}
 	if err != nil {
 		return r, fmt.Errorf("explore %s: %w", p.Entry.Name, err)

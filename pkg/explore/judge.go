@@ -61,16 +61,16 @@ func newJudge(p Plan, at time.Time) (judge, error) {
 }
 
 // verdict judges a complete schedule and what it left behind; nil if the rule was kept.
-func (j judge) verdict(s Schedule, left snapshot) *Violation {
+func (j judge) verdict(calls []Call, left snapshot) *Violation {
 	admitted, open, last, refused, charged := int64(0), int64(0), -1, -1, -1
-	for i, c := range s.Calls {
+	for i, c := range calls {
 		switch {
 		case c.Died:
 			open++
 		case !c.Ended():
 		case c.Decision.Allowed:
 			admitted++
-			if last < 0 || c.Last > s.Calls[last].Last {
+			if last < 0 || c.Last > calls[last].Last {
 				last = i
 			}
 		default:
@@ -89,14 +89,20 @@ func (j judge) verdict(s Schedule, left snapshot) *Violation {
 	switch {
 	case j.plan.Skew: // the rule knows one clock
 		return nil
-	case !j.explained(s.Calls, 0, j.start) && refused >= 0 && admitted+open < j.slots:
+	case !j.explained(calls, 0, j.start) && refused >= 0 && admitted+open < j.slots:
 		return &Violation{Under, refused, "refused although there was room"}
-	case !j.explained(s.Calls, 0, j.start):
+	case !j.explained(calls, 0, j.start):
 		return &Violation{Differs, -1, "no order of the calls explains what they were told"}
-	case charged >= 0 && (j.plan.Entry.BrokenBy == target.Nothing || j.plan.Entry.BrokenBy == target.Denial):
+	case charged >= 0 && j.minds():
 		return &Violation{Charged, charged, "a refused call changed what Redis holds"}
 	}
 	return nil
+}
+
+// minds tells whether it is a fault of this limiter if a refusal changes the state: of one that nothing breaks, and of one
+// that this does.
+func (j judge) minds() bool {
+	return j.plan.Entry.BrokenBy == target.Nothing || j.plan.Entry.BrokenBy == target.Denial
 }
 
 // lifetimes looks at the TTLs that were left. Redis rounds none down, so a millisecond is not too much.
@@ -122,7 +128,7 @@ func (j judge) explained(calls []Call, done uint, state model.State) bool {
 			continue
 		}
 		open = open || c.Ended()
-		if !first(calls, done, c) {
+		if c.before&^done != 0 {
 			continue
 		}
 		id := fmt.Sprint(Name(c.Client), i)
@@ -132,16 +138,6 @@ func (j judge) explained(calls []Call, done uint, state model.State) bool {
 		}
 	}
 	return !open
-}
-
-// first tells whether no other call that is still to come had ended before c began.
-func first(calls []Call, done uint, c Call) bool {
-	for i, other := range calls {
-		if done&(1<<i) == 0 && other.Ended() && other.Last < c.First {
-			return false
-		}
-	}
-	return true
 }
 
 // same compares a decision with the rule's: of an atomic limiter every field, of others what they were told.

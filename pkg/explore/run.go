@@ -5,89 +5,55 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
 )
 
-// a run is one way through the clients' commands, as far as it has come.
+// run is one way of live clients through their commands, as far as it has come.
 type run struct {
 	*explorer
 	s       Schedule
 	state   snapshot
-	crashed bool
-	ended   uint   // a bit for each call that has ended
-	before  []uint // for each call, those that had ended when it began
-	observe bool   // look at Redis after each step
+	ended   uint // a bit for each call that has ended
+	observe bool // as a person would, after each step
 }
 
 // begin restores the start and gives every client a fresh limiter. Where the start is not in Redis but in the process,
 // the first client's limiter makes it again.
-func (x *explorer) begin(ctx context.Context, observe bool) (*run, error) {
+func (x *explorer) begin(ctx context.Context) (*run, error) {
 	for _, c := range x.clients {
 		if err := x.renew(c); err != nil {
 			return nil, err
 		}
 	}
-	if err := x.restore(ctx, x.start); err != nil {
+	if err := x.restore(x.start); err != nil {
 		return nil, err
 	}
-	if len(x.start) == 0 {
-		x.passing.Store(true)
-		if err := x.fill(ctx); err != nil {
-			return nil, err
-		}
-	}
-	x.passing.Store(false)
-	r := &run{explorer: x, observe: observe, state: x.start}
-	for i := range x.clients {
-		for range x.plan.Calls {
+	r := &run{explorer: x, state: x.start}
+	r.lineUp()
+	return r, x.refill(ctx, 0)
+}
+
+func (r *run) lineUp() {
+	for i := range r.clients {
+		for range r.plan.Calls {
 			r.s.Calls = append(r.s.Calls, Call{Client: i, First: -1, Last: -1})
 		}
 	}
-	r.before = make([]uint, len(r.s.Calls))
-	var err error
-	if observe {
-		r.s.Before, err = x.observe(ctx)
-	}
-	return r, err
 }
-
-// can are the choices of the next step: each client with something left to do, and its death if nobody has died yet. Of
-// clients that have not begun only the first may, unless they differ by their clocks; what the others would do is the
-// same under another name.
-func (r *run) can() []choice {
-	var can []choice
-	begins := false
-	for i, c := range r.clients {
-		switch {
-		case c.dead || c.ended == r.plan.Calls:
-			continue
-		case c.begun == 0 && begins && r.symmetric():
-			continue
-		case c.begun == 0:
-			begins = true
-		}
-		can = append(can, choice{client: i})
-	}
-	if r.plan.Crash && !r.crashed {
-		for _, c := range can {
-			can = append(can, choice{c.client, true})
-		}
-	}
-	return can
-}
-
-func (x *explorer) symmetric() bool { return !x.plan.Skew && !x.plan.Full }
 
 // call is the index of a client's call.
 func (r *run) call(client, n int) int { return client*r.plan.Calls + n }
 
+func (r *run) canGo(i int) bool {
+	c := r.clients[i]
+	return !c.dead && c.ended < r.plan.Calls
+}
+
 // step lets a client's parked command run, or lets it begin with the first of a call, and waits for what it does next.
-// A client that is to die and then asks Redis nothing cannot: ok is false. known is what Redis holds after the step,
-// where that is known.
-func (r *run) step(ctx context.Context, who choice, known *snapshot) (ok bool, err error) {
+// A client that is to die and then asks Redis nothing cannot: ok is false.
+func (r *run) step(ctx context.Context, who choice) (ok bool, err error) {
 	c, step := r.clients[who.client], Step{Client: who.client, Died: who.dies, Ended: -1}
 	if c.begun == c.ended {
 		if err := r.beginCall(ctx, who.client, &step); err != nil {
@@ -98,7 +64,7 @@ func (r *run) step(ctx context.Context, who choice, known *snapshot) (ok bool, e
 		return false, nil
 	}
 	if c.parked != nil {
-		if err := r.command(ctx, who, &step, known); err != nil {
+		if err := r.command(ctx, who, &step); err != nil {
 			return false, err
 		}
 	}
@@ -110,10 +76,10 @@ func (r *run) step(ctx context.Context, who choice, known *snapshot) (ok bool, e
 // beginCall lets a client begin its next call.
 func (r *run) beginCall(ctx context.Context, who int, step *Step) error {
 	c := r.clients[who]
-	i := r.call(who, c.begun)
+	call := &r.s.Calls[r.call(who, c.begun)]
 	c.begun++
-	c.replies, c.charged = c.replies[:0], false
-	r.s.Calls[i].First, r.before[i] = len(r.s.Steps), r.ended
+	c.charged = false
+	call.First, call.before = len(r.s.Steps), r.ended
 	id := Name(who) + strconv.Itoa(c.begun)
 	go func() {
 		d, err := check(ctx, c.limiter, r.client, 1, id)
@@ -123,7 +89,7 @@ func (r *run) beginCall(ctx context.Context, who int, step *Step) error {
 }
 
 // command runs a client's parked command.
-func (r *run) command(ctx context.Context, who choice, step *Step, known *snapshot) error {
+func (r *run) command(ctx context.Context, who choice, step *Step) error {
 	c, cmd := r.clients[who.client], r.clients[who.client].parked
 	c.parked = nil
 	reply, err := cmd.Run()
@@ -131,15 +97,20 @@ func (r *run) command(ctx context.Context, who choice, step *Step, known *snapsh
 		return err
 	}
 	step.Args, step.Block, step.Follows, step.Reply = cmd.Args, cmd.Block, cmd.Follows, reply
-	if err := r.look(ctx, c, step, known); err != nil {
-		return err
+	if r.observe {
+		if step.After, err = r.explorer.observe(ctx); err != nil {
+			return err
+		}
 	}
-	c.replies = append(c.replies, reply.Raw...)
-	if err := r.follow(ctx, c, *step); err != nil {
-		return err
+	if r.judge.minds() {
+		before := r.state
+		if r.state, err = r.take(); err != nil {
+			return err
+		}
+		c.charged = c.charged || !slices.Equal(before, r.state)
 	}
 	if who.dies {
-		r.crashed, c.dead = true, true
+		c.dead = true
 		r.s.Calls[r.call(who.client, c.begun-1)].Died = true
 		if err := cmd.Refuse(); err != nil {
 			return err
@@ -150,64 +121,6 @@ func (r *run) command(ctx context.Context, who choice, step *Step, known *snapsh
 		return err
 	}
 	return r.await(ctx, who.client, step)
-}
-
-// look notes what Redis holds after a step of c.
-func (r *run) look(ctx context.Context, c *client, step *Step, known *snapshot) (err error) {
-	if r.observe {
-		if step.After, err = r.explorer.observe(ctx); err != nil {
-			return err
-		}
-	}
-	before := r.state
-	if known != nil {
-		r.state = *known
-	} else if r.state, err = r.take(ctx); err != nil {
-		return err
-	}
-	c.charged = c.charged || !slices.Equal(before, r.state)
-	return nil
-}
-
-// follow notes since when a client watches. What it watches for is writes of others, so only those are counted.
-func (r *run) follow(ctx context.Context, c *client, step Step) error {
-	name := strings.ToLower(step.Args[0][0])
-	if name == "watch" {
-		c.watch = make([]int, len(r.clients))
-		for i, other := range r.clients {
-			c.watch[i] = other.writes
-		}
-		return nil
-	}
-	if step.Block {
-		c.watch = nil
-	}
-	for _, args := range step.Args {
-		reads, err := r.readOnly(ctx, strings.ToLower(args[0]))
-		if err != nil {
-			return err
-		}
-		if !reads {
-			c.writes++
-			return nil
-		}
-	}
-	return nil
-}
-
-// readOnly asks the server whether a command cannot write, once.
-func (x *explorer) readOnly(ctx context.Context, name string) (bool, error) {
-	if reads, known := x.reads[name]; known {
-		return reads, nil
-	}
-	info, err := x.control.Do(ctx, "command", "info", name).Slice()
-	if err != nil {
-		return false, fmt.Errorf("ask what %s does: %w", name, err)
-	}
-	fields, _ := info[0].([]any)
-	reads := len(fields) > 2 && strings.Contains(fmt.Sprint(fields[2]), "readonly")
-	x.reads[name] = reads
-	return reads, nil
 }
 
 // await waits until the client has a command parked or its call has ended.
@@ -223,12 +136,14 @@ func (r *run) await(ctx context.Context, who int, step *Step) error {
 	}
 	i := r.call(who, c.ended)
 	c.ended++
-	c.watch = nil
 	call := &r.s.Calls[i]
 	call.Last, call.Decision, call.Charged = len(r.s.Steps), e.decision, c.charged && !e.decision.Allowed
 	step.Ended = i
 	r.ended |= 1 << i
-	return e.err
+	if e.err != nil {
+		return fmt.Errorf("%w: %w", ErrFailed, e.err)
+	}
+	return nil
 }
 
 // next waits for what a client does.
@@ -273,10 +188,10 @@ func (r *run) abandon(ctx context.Context) error {
 		if err := c.parked.Refuse(); err != nil {
 			return err
 		}
+		c.parked = nil
 		if err := r.dismiss(ctx, i); err != nil {
 			return err
 		}
-		c.parked = nil
 	}
 	return nil
 }
@@ -288,41 +203,84 @@ func (r *run) finish(ctx context.Context) error {
 			r.s.Retries += l.Retries()
 		}
 	}
-	r.s.Violation = r.judge.verdict(r.s, r.state)
-	if r.s.Violation != nil {
+	left, err := r.take()
+	if err != nil {
+		return err
+	}
+	if r.s.Violation = r.judge.verdict(r.s.Calls, left); r.s.Violation != nil {
 		return nil
 	}
-	v, err := r.afterwards(ctx)
+	var survivor limiter.Limiter
+	if i := slices.IndexFunc(r.clients, func(c *client) bool { return !c.dead }); i >= 0 {
+		survivor = r.clients[i].limiter
+	}
+	v, err := r.afterwards(ctx, survivor)
 	r.s.Violation = v
 	return err
 }
 
-// afterwards lets time pass until the key is as good as unused, and a client that lived through the run ask; then again,
+// afterwards lets time pass until the key is as good as unused, and a client that lived through it all ask; then again,
 // and one that was not there. Whoever is refused has been locked out.
-func (r *run) afterwards(ctx context.Context) (*Violation, error) {
-	state := r.key()
-	v, known := r.later[state]
-	if known {
-		return v, nil
-	}
-	r.passing.Store(true)
-	defer r.setClock(r.at)
-	t, asking := r.at, []limiter.Limiter{r.late}
-	if i := slices.IndexFunc(r.clients, func(c *client) bool { return !c.dead }); i >= 0 {
-		asking = append(asking, r.clients[i].limiter)
-	}
-	for n, l := range slices.Backward(asking) {
-		t = t.Add(r.judge.longest + time.Millisecond)
-		r.setClock(t)
-		d, err := check(ctx, l, r.client, 1, "later-"+strconv.Itoa(n))
+func (x *explorer) afterwards(ctx context.Context, survivor limiter.Limiter) (*Violation, error) {
+	x.passing.Store(true)
+	defer x.passing.Store(false)
+	defer x.setClock(x.at)
+	t := x.at
+	for n, l := range []limiter.Limiter{survivor, x.late} {
+		if l == nil {
+			continue
+		}
+		t = t.Add(x.judge.longest + time.Millisecond)
+		x.setClock(t)
+		d, err := check(ctx, l, x.client, 1, "later-"+strconv.Itoa(n))
 		if err != nil {
 			return nil, fmt.Errorf("ask when all is over: %w", err)
 		}
 		if !d.Allowed {
-			v = &Violation{Locked, -1, fmt.Sprintf("refused %v later, when the key must be as good as unused", t.Sub(r.at))}
+			return &Violation{Locked, -1, fmt.Sprintf("refused %v later, when the key must be as good as unused", t.Sub(x.at))}, nil
+		}
+	}
+	return nil, nil
+}
+
+// watch runs one schedule of live clients and looks at Redis after each step. Where the choices end before all clients
+// have, the first that can goes on.
+func (x *explorer) watch(ctx context.Context, choices []choice) (Schedule, error) {
+	r, err := x.begin(ctx)
+	if err != nil {
+		return Schedule{}, err
+	}
+	r.observe = true
+	if r.s.Before, err = x.observe(ctx); err != nil {
+		return r.s, err
+	}
+	for {
+		who, more := r.choose(choices)
+		if !more {
+			return r.s, r.finish(ctx)
+		}
+		if !r.canGo(who.client) {
+			return r.s, fmt.Errorf("%w: client %s had ended before step %d", ErrNotDeterministic, Name(who.client), len(r.s.Steps)+1)
+		}
+		if ok, err := r.step(ctx, who); err != nil {
+			return r.s, err
+		} else if !ok {
+			return r.s, fmt.Errorf("%w: client %s asks nothing in step %d", ErrNotDeterministic, Name(who.client), len(r.s.Steps)+1)
+		}
+	}
+}
+
+// choose is who goes next.
+func (r *run) choose(choices []choice) (who choice, more bool) {
+	first := -1
+	for i := range r.clients {
+		if r.canGo(i) {
+			first = i
 			break
 		}
 	}
-	r.later[state] = v
-	return v, nil
+	if at := len(r.s.Steps); at < len(choices) && first >= 0 {
+		return choices[at], true
+	}
+	return choice{client: first}, first >= 0
 }

@@ -38,6 +38,8 @@ type Call struct {
 	Died        bool // it began and its client died: it may have been counted
 	Charged     bool // it was refused, and changed what Redis held
 	Decision    limiter.Decision
+
+	before uint // a bit for each call that had ended when it began
 }
 
 // Ended tells whether the client was told a decision.

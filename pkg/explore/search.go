@@ -2,164 +2,100 @@ package explore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 )
 
-// A search keeps a graph of states. Each run goes from the start along a given beginning and on by the first choice at
-// every state, until it ends or comes to a state that is known. Every other choice at a state that is new is a
-// beginning to run later. Since every step adds to what a client was answered, or ends it, no state comes twice on one
-// path: the graph has no circle, and what lies behind each state can be added up from its end.
+// A search keeps a graph of positions. Since every step adds to what a client was answered, or ends it, no position comes
+// twice on one way: the graph has no circle, and what lies behind each position can be added up from its end.
 type search struct {
 	*explorer
-	states map[string]*node
-	root   *node
-	todo   []beginning
+	known  map[string]*node
+	todo   []*node
 	result Result
 }
 
-// node is a state.
+// node is a position in the graph.
 type node struct {
-	state snapshot
-	next  []edge     // by each choice that could be made; none at an end
+	position
+	next  []edge     // by each choice that can be made; none at an end
 	wrong *Violation // of an end that breaks the rule
 
 	orders, violating int64 // ways from here to an end, once summed
 }
 
-// edge is a step from one state to another.
+// edge is a step from one position to another.
 type edge struct {
 	choice  choice
-	follows bool // as Step has it
+	follows bool  // as Step has it
+	retries int64 // that the limiter counted meanwhile
 	to      *node
 }
 
-// beginning is a way to a state, and the choice to be made there last.
-type beginning struct {
-	key     string  // of the state
-	nodes   []*node // the start and all that each choice but the last led to
-	choices []choice
-}
-
 func (x *explorer) search(ctx context.Context, progress func(int64)) (Result, error) {
-	s := &search{explorer: x, states: map[string]*node{}, todo: []beginning{{}}, result: Result{Slots: x.judge.slots}}
+	s := &search{explorer: x, known: map[string]*node{}, result: Result{Slots: x.judge.slots}}
+	root := s.node(x.startPosition())
 	for len(s.todo) > 0 {
-		b := s.todo[len(s.todo)-1]
+		n := s.todo[len(s.todo)-1]
 		s.todo = s.todo[:len(s.todo)-1]
-		if err := s.follow(ctx, b); err != nil {
+		if err := s.goOn(ctx, n, progress); err != nil {
 			return s.result, err
 		}
-		s.result.Runs++
-		if progress != nil {
-			progress(s.result.Runs)
-		}
-		if s.result.Runs == maxRuns {
-			return s.result, fmt.Errorf("more than %d runs", maxRuns)
-		}
 	}
-	s.result.Orders, s.result.Violating = s.root.sum()
-	if x.symmetric() {
-		for n := range int64(x.plan.Clients) {
-			s.result.Orders, s.result.Violating = s.result.Orders*(n+1), s.result.Violating*(n+1)
-		}
+	s.result.Orders, s.result.Violating = root.sum()
+	for n := int64(1); x.symmetric() && n <= int64(x.plan.Clients); n++ {
+		s.result.Orders, s.result.Violating = times(s.result.Orders, n), times(s.result.Violating, n)
 	}
-	s.result.States = int64(len(s.states))
-	return s.result, s.show(ctx)
+	if s.result.Orders == math.MaxInt64 {
+		return s.result, errors.New("more orders than can be counted")
+	}
+	s.result.States, s.result.Retries = int64(len(s.known)), root.retries()
+	return s.result, s.show(ctx, root)
 }
 
-// follow runs one beginning, and on from it.
-func (s *search) follow(ctx context.Context, b beginning) error {
-	r, err := s.explorer.begin(ctx, false)
-	if err != nil {
+// node finds a position in the graph, or puts it there.
+func (s *search) node(p position) *node {
+	key := p.key()
+	n, known := s.known[key]
+	if !known {
+		n = &node{position: p}
+		s.known[key], s.todo = n, append(s.todo, n)
+	}
+	return n
+}
+
+// goOn makes every step that can be made from a position, or judges it.
+func (s *search) goOn(ctx context.Context, n *node, progress func(int64)) (err error) {
+	can := s.can(n.position)
+	if len(can) == 0 {
+		n.wrong, err = s.finish(ctx, n.position)
 		return err
 	}
-	ok, err := s.along(ctx, r, b)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return r.abandon(ctx)
-	}
-	choices, nodes := b.choices, b.nodes
-	for {
-		n, known := s.arrive(r, choices)
-		s.link(r, nodes, choices, n)
-		if known {
-			return r.abandon(ctx)
+	for _, c := range can {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
 		}
-		can := r.can()
-		if len(can) == 0 {
-			return s.end(ctx, r, n)
-		}
-		key := s.keyOf(r, choices)
-		nodes = append(slices.Clone(nodes), n)
-		for _, c := range slices.Backward(can[1:]) {
-			s.todo = append(s.todo, beginning{key, nodes, append(slices.Clone(choices), c)})
-		}
-		if _, err := r.step(ctx, can[0], nil); err != nil {
+		next, follows, ok, err := s.step(ctx, n.position, c)
+		if err != nil {
 			return err
 		}
-		choices = append(slices.Clone(choices), can[0])
-	}
-}
-
-// along brings a run to where the beginning ends. It is not ok if its last choice is a death and the client asks Redis
-// nothing that it could die of. What Redis holds on the way is known, and looked at when it matters.
-func (s *search) along(ctx context.Context, r *run, b beginning) (ok bool, err error) {
-	last := len(b.choices) - 1
-	for i, c := range b.choices {
-		var known *snapshot
-		if i < last-1 {
-			known = &b.nodes[i+1].state
+		if !ok {
+			continue
 		}
-		if i == last && !r.plan.Full && r.key() != b.key {
-			return false, fmt.Errorf("%w: order %s came to another state when it was run again", ErrNotDeterministic, r.s.Order)
+		retries := next.actors[c.client].at.retries - n.actors[c.client].at.retries
+		n.next = append(n.next, edge{c, follows, retries, s.node(next)})
+		if s.result.Steps++; s.result.Steps > maxSteps {
+			return fmt.Errorf("more than %d steps", maxSteps)
 		}
-		if ok, err := r.step(ctx, c, known); err != nil || !ok {
-			return false, err
+		if c.dies {
+			s.result.Crashes++
+		}
+		if progress != nil {
+			progress(s.result.Steps)
 		}
 	}
-	if last >= 0 && b.choices[last].dies {
-		s.result.Crashes++
-	}
-	return true, nil
-}
-
-// arrive finds the run's state.
-func (s *search) arrive(r *run, choices []choice) (n *node, known bool) {
-	key := s.keyOf(r, choices)
-	if n, known = s.states[key]; !known {
-		n = &node{state: r.state}
-		s.states[key] = n
-	}
-	return n, known
-}
-
-// link notes the step that led to n.
-func (s *search) link(r *run, nodes []*node, choices []choice, n *node) {
-	if len(nodes) == 0 {
-		s.root = n
-		return
-	}
-	from, at := nodes[len(nodes)-1], len(choices)-1
-	from.next = append(from.next, edge{choices[at], r.s.Steps[at].Follows, n})
-}
-
-// keyOf is what states are told apart by. In a full search every order is a state of its own.
-func (s *search) keyOf(r *run, choices []choice) string {
-	if s.plan.Full {
-		return order(choices)
-	}
-	return r.key()
-}
-
-// end judges a complete schedule.
-func (s *search) end(ctx context.Context, r *run, n *node) error {
-	if err := r.finish(ctx); err != nil {
-		return err
-	}
-	s.result.Retries = max(s.result.Retries, r.s.Retries)
-	n.wrong = r.s.Violation
 	return nil
 }
 
@@ -170,7 +106,7 @@ func (n *node) sum() (orders, violating int64) {
 	}
 	for _, e := range n.next {
 		o, v := e.to.sum()
-		n.orders, n.violating = n.orders+o, n.violating+v
+		n.orders, n.violating = plus(n.orders, o), plus(n.violating, v)
 	}
 	if len(n.next) == 0 {
 		n.orders = 1
@@ -181,15 +117,45 @@ func (n *node) sum() (orders, violating int64) {
 	return n.orders, n.violating
 }
 
+// retries are the most on any way from a position.
+func (root *node) retries() int64 {
+	most := map[*node]int64{}
+	for _, n := range slices.Backward(root.sorted()) {
+		for _, e := range n.next {
+			most[n] = max(most[n], e.retries+most[e.to])
+		}
+	}
+	return most[root]
+}
+
+// plus and times stop at the largest number there is.
+func plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+func times(a, b int64) int64 {
+	if a > math.MaxInt64/b {
+		return math.MaxInt64
+	}
+	return a * b
+}
+
 // path is a way from the start.
 type path struct {
 	choices []choice
 	splits  int // pipelines taken apart
+	deaths  int
 }
 
-// simpler tells whether p shows the same as another in fewer steps, or in as many with fewer pipelines taken apart.
+// simpler tells whether p shows the same as another without a death, or in fewer steps, or in as many with fewer
+// pipelines taken apart.
 func (p *path) simpler(than *path) bool {
 	switch {
+	case p.deaths != than.deaths:
+		return p.deaths < than.deaths
 	case len(p.choices) != len(than.choices):
 		return len(p.choices) < len(than.choices)
 	case p.splits != than.splits:
@@ -207,7 +173,10 @@ func (p *path) longer(than *path) bool {
 }
 
 func (p *path) then(e edge) *path {
-	next := &path{append(slices.Clone(p.choices), e.choice), p.splits}
+	next := &path{append(slices.Clone(p.choices), e.choice), p.splits, p.deaths}
+	if e.choice.dies {
+		next.deaths++
+	}
 	if n := len(p.choices); e.follows && p.choices[n-1].client != e.choice.client {
 		next.splits++
 	}
@@ -216,9 +185,9 @@ func (p *path) then(e edge) *path {
 
 // way returns the best of the ways from the start to an end that breaks the rule, or to one that keeps it; nil if there
 // is none.
-func (s *search) way(broken bool, better func(p, than *path) bool) (chosen *path, wrong *Violation) {
-	best := map[*node]*path{s.root: {}}
-	for _, n := range s.root.sorted() {
+func (root *node) way(broken bool, better func(p, than *path) bool) (chosen *path, wrong *Violation) {
+	best := map[*node]*path{root: {}}
+	for _, n := range root.sorted() {
 		p := best[n]
 		for _, e := range n.next {
 			if q := p.then(e); best[e.to] == nil || better(q, best[e.to]) {
@@ -253,12 +222,12 @@ func (n *node) sorted() []*node {
 }
 
 // show runs the schedule to be shown again, and looks at Redis after each step.
-func (s *search) show(ctx context.Context) error {
-	chosen, wrong := s.way(true, (*path).simpler)
+func (s *search) show(ctx context.Context, root *node) error {
+	chosen, wrong := root.way(true, (*path).simpler)
 	if chosen == nil {
-		chosen, _ = s.way(false, (*path).longer)
+		chosen, _ = root.way(false, (*path).longer)
 	}
-	again, err := s.explorer.watch(ctx, chosen.choices, true)
+	again, err := s.watch(ctx, chosen.choices)
 	if err != nil {
 		return err
 	}
@@ -271,33 +240,4 @@ func (s *search) show(ctx context.Context) error {
 
 func sameKind(a, b *Violation) bool {
 	return a == b || a != nil && b != nil && a.Kind == b.Kind
-}
-
-// watch runs one schedule, if asked to with a look at Redis after each step. Where the choices end before all clients have, the
-// first that can goes on.
-func (x *explorer) watch(ctx context.Context, choices []choice, observe bool) (Schedule, error) {
-	r, err := x.begin(ctx, observe)
-	if err != nil {
-		return Schedule{}, err
-	}
-	for can := r.can(); len(can) > 0; can = r.can() {
-		who := can[0]
-		if at := len(r.s.Steps); at < len(choices) {
-			who = choices[at]
-		}
-		if !r.alive(who) {
-			return r.s, fmt.Errorf("%w: client %s had ended before step %d", ErrNotDeterministic, Name(who.client), len(r.s.Steps)+1)
-		}
-		if ok, err := r.step(ctx, who, nil); err != nil {
-			return r.s, err
-		} else if !ok {
-			return r.s, fmt.Errorf("%w: client %s asks nothing in step %d", ErrNotDeterministic, Name(who.client), len(r.s.Steps)+1)
-		}
-	}
-	return r.s, r.finish(ctx)
-}
-
-func (r *run) alive(who choice) bool {
-	c := r.clients[who.client]
-	return !c.dead && c.ended < r.plan.Calls
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/rlctl/rlctl/pkg/wire"
 )
 
 // Key is what Redis holds under one key, as a person reads it.
@@ -28,89 +30,80 @@ type frozen struct {
 	dies       int64 // ms since 1970; -1 if never
 }
 
-// taking returns name, value and time of death of every key, in one round trip.
-var taking = redis.NewScript(`
+// looking returns name, value and time of death of every key.
+const looking = `
 local all = redis.call('KEYS', '*')
 table.sort(all)
 local out = {}
 for _, k in ipairs(all) do
   out[#out + 1], out[#out + 2], out[#out + 3] = k, redis.call('DUMP', k), redis.call('PEXPIRETIME', k)
 end
-return out`)
+return out`
 
 // take looks at all keys of the server.
-func (x *explorer) take(ctx context.Context) (snapshot, error) {
-	reply, err := taking.Run(ctx, x.control, nil).Slice()
+func (x *explorer) take() (snapshot, error) {
+	reply, err := x.direct.Ask(x.taking, 1)
 	if err != nil {
-		return nil, fmt.Errorf("take a snapshot: %w", err)
+		return nil, err
 	}
-	s := make(snapshot, 0, len(reply)/3)
-	for i := 0; i+2 < len(reply); i += 3 {
-		name, _ := reply[i].(string)
-		dump, _ := reply[i+1].(string)
-		dies, _ := reply[i+2].(int64)
-		s = append(s, frozen{name, dump, dies})
+	return taken(reply[0])
+}
+
+func taken(v wire.Value) (snapshot, error) {
+	if v.Err() {
+		return nil, fmt.Errorf("take a snapshot: %s", v.Text)
+	}
+	s := make(snapshot, 0, len(v.Elems)/3)
+	for e := v.Elems; len(e) >= 3; e = e[3:] {
+		dies, err := strconv.ParseInt(e[2].Text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("take a snapshot: %w", err)
+		}
+		s = append(s, frozen{e[0].Text, e[1].Text, dies})
 	}
 	return s, nil
 }
 
-// restore makes the server hold the snapshot and nothing else.
-func (x *explorer) restore(ctx context.Context, s snapshot) error {
-	_, err := x.control.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.FlushDB(ctx)
-		for _, k := range s {
-			p.Do(ctx, "restore", k.name, max(0, k.dies), k.dump, "absttl")
-		}
-		return nil
-	})
+// restoring are the commands that make the server hold a snapshot and nothing else, and the number of their replies.
+func restoring(s snapshot) (commands []byte, replies int) {
+	commands = wire.AppendCommand(nil, "FLUSHDB")
+	for _, k := range s {
+		commands = wire.AppendCommand(commands, "RESTORE", k.name, strconv.FormatInt(max(0, k.dies), 10), k.dump, "ABSTTL")
+	}
+	return commands, 1 + len(s)
+}
+
+func (x *explorer) restore(s snapshot) error {
+	commands, n := restoring(s)
+	replies, err := x.direct.Ask(commands, n)
 	if err != nil {
-		return fmt.Errorf("restore the start: %w", err)
+		return err
+	}
+	return refusedAny(replies)
+}
+
+func refusedAny(replies []wire.Value) error {
+	for _, v := range replies {
+		if v.Err() {
+			return fmt.Errorf("restore a state: %s", v.Text)
+		}
 	}
 	return nil
 }
 
-// key tells the run's state from others: what Redis holds, what each client has been answered and waits for, and the
-// order of calls as far as the judge will ask for it.
-func (r *run) key() string {
-	var b strings.Builder
-	text := func(s string) { b.WriteString(strconv.Itoa(len(s))); b.WriteByte(':'); b.WriteString(s) }
-	number := func(n int64) { b.WriteString(strconv.FormatInt(n, 10)); b.WriteByte(' ') }
-	for _, k := range r.state {
-		text(k.name)
-		text(k.dump)
-		number(k.dies)
+// readOnly asks the server whether a command cannot write, once.
+func (x *explorer) readOnly(ctx context.Context, name string) (bool, error) {
+	if reads, known := x.reads[name]; known {
+		return reads, nil
 	}
-	for _, c := range r.clients {
-		b.WriteByte('\n')
-		number(int64(c.begun))
-		if c.dead {
-			b.WriteByte('x') // what it was answered is of no interest to anybody
-			continue
-		}
-		number(int64(c.ended))
-		if c.parked != nil {
-			text(string(c.replies))
-			text(strconv.FormatBool(c.charged))
-			for _, args := range c.parked.Args {
-				text(strings.Join(args, "\x00"))
-			}
-		}
-		for _, n := range c.watch {
-			number(int64(n))
-		}
+	info, err := x.control.Do(ctx, "command", "info", name).Slice()
+	if err != nil {
+		return false, fmt.Errorf("ask what %s does: %w", name, err)
 	}
-	for i, c := range r.s.Calls {
-		if c.First < 0 {
-			continue
-		}
-		b.WriteByte('\n')
-		number(int64(i))
-		number(int64(r.before[i]))
-		if c.Ended() {
-			b.WriteString(fmt.Sprint(c.Decision, c.Charged))
-		}
-	}
-	return b.String()
+	fields, _ := info[0].([]any)
+	reads := name == "watch" || len(fields) > 2 && strings.Contains(fmt.Sprint(fields[2]), "readonly")
+	x.reads[name] = reads
+	return reads, nil
 }
 
 // observe reads all keys as a person would.

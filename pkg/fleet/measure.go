@@ -30,6 +30,7 @@ type measuring struct {
 }
 
 func (w *worker) prepareToMeasure(ctx context.Context, j Job, entry target.Entry) error {
+	leaveACore(j)
 	rdb, err := w.client(j)
 	if err != nil {
 		return err

@@ -129,6 +129,9 @@ func (w *worker) connect(j Job) error {
 	if err != nil {
 		return err
 	}
+	if j.Measured != nil {
+		rdb.AddHook(steady{})
+	}
 	w.conn, w.pool, w.rdb, w.auto = j.Conn, j.Clients, rdb, nil
 	return nil
 }

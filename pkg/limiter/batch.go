@@ -33,7 +33,7 @@ func (s *Script) CheckBatch(ctx context.Context, keys []string, cost int64, answ
 		calls[i] = s.newCall(ctx, keyOf(s.settings.Prefix, key, s.name), cost, id)
 	}
 	s.pipeline(ctx, calls)
-	if notLoaded, again := s.again(ctx, calls); again != nil {
+	if again, notLoaded := s.again(ctx, calls); again != nil {
 		s.pipeline(ctx, again)
 		for i, c := range again {
 			if c != nil {
@@ -61,17 +61,17 @@ func (s *Script) pipeline(ctx context.Context, calls []*call) {
 }
 
 // again makes the calls anew that found no script, each at its old place, and loads it for them; nil if there are none.
-func (s *Script) again(ctx context.Context, calls []*call) (notLoaded error, again []*call) {
+func (s *Script) again(ctx context.Context, calls []*call) (again []*call, notLoaded error) {
 	for i, c := range calls {
 		if c == nil || !redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
 			continue
 		}
 		if again == nil {
-			notLoaded, again = s.load(ctx), make([]*call, len(calls))
+			again, notLoaded = make([]*call, len(calls)), s.load(ctx)
 		}
 		again[i] = s.newCall(ctx, c.key, c.cost, c.id)
 	}
-	return notLoaded, again
+	return again, notLoaded
 }
 
 // answer is what a call that ended came to; notLoaded is why it may have found no script.

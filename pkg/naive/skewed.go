@@ -21,7 +21,7 @@ import (
 //
 // B gets whatever it asks for, and A, whose clock is right, gets nothing.
 type skewed struct {
-	limiter.Limiter
+	limiter.Identified
 	limiter.Resetter
 }
 
@@ -36,5 +36,5 @@ func NewSkewed(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Optio
 	if err != nil {
 		return nil, err
 	}
-	return skewed{s, s.(limiter.Resetter)}, nil
+	return skewed{s.(limiter.Identified), s.(limiter.Resetter)}, nil
 }

@@ -43,6 +43,8 @@ type walker struct {
 	client   string
 	state    model.State
 	last     limiter.Decision
+	allowed  int // moves
+	denied   int // moves
 }
 
 func newWalker(s *stage, e target.Entry) *walker {
@@ -82,6 +84,11 @@ func (w *walker) play(m move) error {
 		return fmt.Errorf("script: %s, dies %s\nmodel:  %s, dies %s", show(got), showTime(dies), show(want), showTime(w.state.Expires()))
 	}
 	w.last = got
+	if got.Allowed {
+		w.allowed++
+	} else {
+		w.denied++
+	}
 	if got.RetryAfter > 0 && !w.now.Add(got.RetryAfter).After(latest) {
 		return w.askAgain(m, got.RetryAfter)
 	}
@@ -141,6 +148,20 @@ func (w *walker) keep() (giveBack func()) {
 		w.set(now.Add(-time.Millisecond))
 		w.rdb.PExpireAt(w.Context(), key, w.state.Expires())
 	}
+}
+
+// live leads w through the life of a key: so many moves, or up to the first that script and model make differently.
+func (g *guide) live(w *walker, moves int) (made []move, err error) {
+	w.begin()
+	steady, l := g.IntN(3) == 0, g.limit()
+	for n := 0; n < moves && err == nil; n++ {
+		if !steady && g.IntN(12) == 0 {
+			l = g.change(l)
+		}
+		made = append(made, g.move(w, l, n))
+		err = w.play(made[n])
+	}
+	return made, err
 }
 
 // fails plays all moves on a fresh key and returns the first difference.
@@ -220,30 +241,13 @@ func TestWalk(t *testing.T) {
 			seed := rand.Uint64()
 			g := &guide{rand.New(rand.NewPCG(seed, 0)), e}
 			w := newWalker(newStage(t), e)
-			allowed, denied := 0, 0
 			for range lives {
-				w.begin()
-				steady := g.IntN(3) == 0
-				l := g.limit()
-				var made []move
-				for n := range moves {
-					if !steady && g.IntN(12) == 0 {
-						l = g.change(l)
-					}
-					m := g.move(w, l, n)
-					made = append(made, m)
-					if err := w.play(m); err != nil {
-						t.Fatalf("seed %d:\n%s", seed, w.explain(made))
-					}
-					if w.last.Allowed {
-						allowed++
-					} else {
-						denied++
-					}
+				if made, err := g.live(w, moves); err != nil {
+					t.Fatalf("seed %d:\n%s", seed, w.explain(made))
 				}
 			}
-			if least := lives * moves / 10; allowed < least || denied < least {
-				t.Errorf("seed %d: %d allowed and %d denied prove little", seed, allowed, denied)
+			if least := lives * moves / 10; w.allowed < least || w.denied < least {
+				t.Errorf("seed %d: %d allowed and %d denied prove little", seed, w.allowed, w.denied)
 			}
 		})
 	}

@@ -27,16 +27,24 @@ type Command struct {
 // Run lets the server execute the command and returns its reply, which the client has not seen yet: of a block, what
 // EXEC answered. It may be called once.
 func (c *Command) Run() (Value, error) {
-	replies := 1
-	if c.Block {
-		replies = len(c.Args) + 2
-	}
-	v, err := c.conn.ask(c.raw, replies)
+	v, err := c.conn.ask(c.raw, c.Replies())
 	if err != nil {
 		return v, fmt.Errorf("run %s: %w", c.name(), err)
 	}
 	c.conn.watching = !c.Block && (c.conn.watching || c.name() == "WATCH")
 	return v, nil
+}
+
+// Bytes are the command as it goes to the server: of a block, from MULTI to EXEC. The server answers it with Replies
+// replies, the last of which is the client's.
+func (c *Command) Bytes() []byte { return c.raw }
+
+// Replies is how many replies the server gives to Bytes.
+func (c *Command) Replies() int {
+	if c.Block {
+		return len(c.Args) + 2
+	}
+	return 1
 }
 
 // Answer gives the client a reply, of the server or made up, and lets it go on.
