@@ -37,7 +37,7 @@ const (
 func stressFaults() []stressFault {
 	return []stressFault{
 		{name: "script-flush", what: "the server forgets all scripts", do: flushScripts},
-		{name: "client-kill", what: "the server closes all connections", do: killClients},
+		{name: "client-kill", what: "the server closes all connections", do: killClients, not: speechless},
 		{name: "client-pause", what: "the server answers nobody for a while", do: pauseClients},
 		{name: "reply-cut", what: "a reply is lost after the command ran", do: cutReply, not: speechless},
 		{name: faultWorkerKill, what: "a process of callers dies in mid-call", most: 1, do: killWorker, not: lastWorker},
