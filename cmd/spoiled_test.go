@@ -11,15 +11,15 @@ import (
 	"github.com/rlctl/rlctl/scripts"
 )
 
-// spoiled claims to be atomic and is not: a denial tells of one more than there is. All that can be wrong with a
-// limiter, and what catches it, is in testdata/mutants.
+// spoiled claims to be sound and is not: its keys have no end. All that can be wrong with a limiter, and what catches it,
+// is in testdata/mutants.
 func spoiled() target.Entry {
-	entry, err := target.Find(target.Catalogue(), "gcra")
+	entry, err := target.Find(target.Catalogue(), "token-bucket")
 	if err != nil {
 		panic(err)
 	}
-	source, _ := scripts.Source("gcra")
-	source = strings.Replace(source, "return {allowed, B - used,", "return {allowed, B - used + 1 - allowed,", 1)
+	source, _ := scripts.Source("token-bucket")
+	source = strings.Replace(source, "redis.call('PEXPIRE', KEYS[1]", "redis.call('EXISTS', KEYS[1]", 1)
 	entry.Name = "spoiled"
 	entry.New = func(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Option) (limiter.Limiter, error) {
 		return limiter.NewScript(rdb, "spoiled", source, l, opts...)
