@@ -21,6 +21,9 @@ var update = flag.Bool("update", false, "rewrite what the pages show")
 // TestPages runs every command of README.md and DESIGN.md in the order of the page, on a server of its own, and
 // compares what it prints with what stands there.
 func TestPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs a program that the race detector is not in")
+	}
 	for name, comparable := range map[string]func(page string) []string{
 		"README.md": words,
 		"DESIGN.md": func(page string) []string { return strings.Split(page, "\n") }, // its commands set the time

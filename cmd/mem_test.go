@@ -78,6 +78,9 @@ func TestAnInterruptedMemPrintsWhatThereIs(t *testing.T) {
 
 // TestMemOnACluster: keys lie on all nodes, are found there and deleted there.
 func TestMemOnACluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it fills thousands of keys")
+	}
 	t.Parallel()
 	ports := cluster(t, 2)
 	code, stdout, stderr := finish(t, "mem", "gcra", "naive-bucket", "sliding-log", "--cluster", "-p", ports[0], "--keys", "200",

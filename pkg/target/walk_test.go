@@ -235,6 +235,10 @@ func atomics() (rows []target.Entry) {
 // TestWalk walks every script at random.
 func TestWalk(t *testing.T) {
 	t.Parallel()
+	lives := lives
+	if testing.Short() {
+		lives /= 5
+	}
 	for _, e := range atomics() {
 		t.Run(e.Name, func(t *testing.T) {
 			t.Parallel()
