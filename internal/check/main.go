@@ -26,16 +26,16 @@ type part struct {
 	run    func(context.Context, *tally)
 }
 
-// parts are in the order of what they cost. Their budgets add up to nine and a half minutes on two cores with cold caches, which
-// leaves little for installing what is missing. Under the race detector, -short leaves out what measures or walks for long.
+// parts are in the order of what they cost. Their budgets add up to nine minutes on two cores with cold caches, which
+// leaves one for installing what is missing. Under the race detector, -short leaves out what measures or walks for long.
 func parts() []part {
 	return []part{
 		{"gofmt", 5 * time.Second, silent("gofmt", "-l", ".")},
 		{"vet", 60 * time.Second, passes("go", "vet", "./...")},
 		{"staticcheck", 50 * time.Second, passes("go", "run", staticcheck, "./...")},
-		{"test", 130 * time.Second, tests("-timeout=125s")},
-		{"race, shuffled", 240 * time.Second, tests("-race", "-short", "-shuffle=on", "-timeout=235s")},
-		{"fuzz", 80 * time.Second, fuzz},
+		{"test", 125 * time.Second, tests("-timeout=120s")},
+		{"race, shuffled", 230 * time.Second, tests("-race", "-short", "-shuffle=on", "-timeout=225s")},
+		{"fuzz", 70 * time.Second, fuzz},
 	}
 }
 
