@@ -39,7 +39,7 @@ func parts() []part {
 		{"staticcheck", 80 * time.Second, passes("go", "run", staticcheck, "./...")},
 		{"test", 170 * time.Second, tests("-timeout=165s")},
 		{"race, shuffled", 280 * time.Second, tests("-race", "-short", "-shuffle=on", "-timeout=275s")},
-		{"fuzz", 100 * time.Second, fuzz},
+		{"fuzz", 130 * time.Second, fuzz},
 	}
 }
 

@@ -35,6 +35,7 @@ var matrix = []experiment{
 	{"bench-pipe", "bench gcra sliding-log --pipeline 16 --path allowed --duration 2s"},
 	{"generator", "generator"},
 	{"mem", "mem"},
+	{"mem-million", "mem gcra fixed-window token-bucket sliding-counter --limits 100 --million"},
 }
 
 // picture is drawn of what some results show together, or of one.
