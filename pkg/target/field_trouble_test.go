@@ -3,6 +3,9 @@ package target_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +96,96 @@ func TestFieldBusyIsNoDenial(t *testing.T) {
 		t.Error(err)
 	}
 	<-ended
+}
+
+// TestFieldMisconfIsNoDenial has a snapshot fail, after which Redis takes no writes.
+func TestFieldMisconfIsNoDenial(t *testing.T) {
+	t.Parallel()
+	s := redisdtest.Start(t, redisd.Options{Args: []string{"--enable-protected-configs", "yes", "--save", "900 1"}})
+	conn := target.Conn{Socket: s.Socket(), Timeout: time.Minute}
+	gone := filepath.Join(t.TempDir(), "gone")
+	if err := os.Mkdir(gone, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	run(t, conn, [][]any{{"CONFIG", "SET", "dir", gone}})
+	if err := os.Remove(gone); err != nil {
+		t.Fatal(err)
+	}
+	run(t, conn, [][]any{{"BGSAVE"}})
+	until(t, conn, func(rdb redis.UniversalClient) bool {
+		return strings.Contains(rdb.Info(t.Context(), "persistence").Val(), "rdb_last_bgsave_status:err")
+	})
+	wantClass(t, conn, limiter.ClassReadOnly)
+}
+
+// TestFieldLoadingIsNoDenial asks while the server reads its snapshot, slowly.
+func TestFieldLoadingIsNoDenial(t *testing.T) {
+	t.Parallel()
+	s := redisdtest.Start(t, redisd.Options{Args: []string{"--enable-debug-command", "yes"}})
+	conn := target.Conn{Socket: s.Socket(), Timeout: time.Minute}
+	var fill [][]any
+	for n := range 60 {
+		fill = append(fill, []any{"SET", n, strings.Repeat("x", 4096)})
+	}
+	run(t, conn, append(fill, []any{"CONFIG", "SET", "key-load-delay", 50_000}, // µs a key
+		[]any{"CONFIG", "SET", "loading-process-events-interval-bytes", 1024}, []any{"CONFIG", "SET", "rdbcompression", "no"}))
+	other, err := conn.Open(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	ended := make(chan error)
+	go func() { ended <- other.Do(context.Background(), "DEBUG", "RELOAD").Err() }()
+	until(t, conn, func(rdb redis.UniversalClient) bool {
+		return redis.HasErrorPrefix(rdb.Get(t.Context(), "0").Err(), "LOADING")
+	})
+	wantClass(t, conn, limiter.ClassLoading)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFieldDemotionAndPromotion has a limiter that lives through both: errors while its server is a replica, answers as
+// soon as it is none, though the promoted server has never seen the script. (envoyproxy/ratelimit#1191, upstash#122)
+func TestFieldDemotionAndPromotion(t *testing.T) {
+	t.Parallel()
+	s := redisdtest.Start(t, redisd.Options{})
+	conn := target.Conn{Socket: s.Socket()}
+	rdb, err := conn.Open(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rdb.Close()
+	for _, e := range every("local-bucket") {
+		l, err := e.New(rdb, limiter.Limit{Events: 7, Window: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, conn, [][]any{{"REPLICAOF", "127.0.0.1", "1"}})
+		var failed *limiter.Error
+		if _, err := l.Check(t.Context(), "client", 1); !errors.As(err, &failed) || failed.Class != limiter.ClassReadOnly {
+			t.Errorf("%s: %v on a replica", e.Name, err)
+		}
+		run(t, conn, [][]any{{"REPLICAOF", "NO", "ONE"}, {"SCRIPT", "FLUSH"}})
+		if d, err := l.Check(t.Context(), "client", 1); err != nil || !d.Allowed {
+			t.Errorf("%s: %+v, %v after the promotion", e.Name, d, err)
+		}
+	}
+}
+
+// until waits for what a server must come to.
+func until(t *testing.T, conn target.Conn, holds func(redis.UniversalClient) bool) {
+	t.Helper()
+	rdb, err := conn.Open(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rdb.Close()
+	for deadline := time.Now().Add(20 * time.Second); !holds(rdb); {
+		if time.Now().After(deadline) {
+			t.Fatal("waited in vain")
+		}
+	}
 }
 
 func run(t *testing.T, conn target.Conn, commands [][]any) {
