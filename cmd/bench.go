@@ -89,11 +89,9 @@ func runBench(ctx context.Context, e *env, p experiment.Bench, out *resultFlags,
 			return writeError{hgrm + ".hgrm", err}
 		}
 	}
-	if !p.Private && !p.Conn.Loopback() {
-		err := e.confirm(ctx, p.Yes, fmt.Sprintf("%d callers are about to load %s, which is not this machine", p.Procs*p.Clients, p.Conn))
-		if err != nil {
-			return err
-		}
+	act := fmt.Sprintf("%d callers are about to load", p.Procs*p.Clients)
+	if err := e.confirmAway(ctx, p.Private, p.Conn, p.Yes, act); err != nil {
+		return err
 	}
 	progress := e.progress()
 	result, err := p.Run(ctx, e.experiment(progress))

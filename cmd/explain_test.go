@@ -1,7 +1,6 @@
 package cmd_test
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,16 +23,7 @@ type explainJSON struct {
 	Partial bool
 }
 
-func parseExplain(t *testing.T, out []byte) (r explainJSON) {
-	t.Helper()
-	for _, fault := range validate(t, string(out)) {
-		t.Errorf("%v in %s", fault, out)
-	}
-	if err := json.Unmarshal(out, &r); err != nil {
-		t.Fatalf("%v in %s", err, out)
-	}
-	return r
-}
+func parseExplain(t *testing.T, out []byte) explainJSON { return parse[explainJSON](t, out) }
 
 func TestExplainKeepsItsSchema(t *testing.T) {
 	c, stdout, stderr := withOutput(t, "race", "--explain", "--limit", "3/1s", "--format", "json")

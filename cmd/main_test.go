@@ -95,6 +95,18 @@ func validate(t *testing.T, output string) (faults []error) {
 	}
 }
 
+// parse reads an output that must keep its schema.
+func parse[R any](t *testing.T, out []byte) (r R) {
+	t.Helper()
+	for _, fault := range validate(t, string(out)) {
+		t.Errorf("%v in %s", fault, out)
+	}
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	return r
+}
+
 func TestSchemasRefuse(t *testing.T) {
 	t.Parallel()
 	for _, output := range []string{

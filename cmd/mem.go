@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -59,11 +58,8 @@ func runMem(ctx context.Context, e *env, p experiment.Mem, out *resultFlags) err
 	if err := out.check(); err != nil {
 		return err
 	}
-	if !p.Private && !p.Conn.Loopback() {
-		err := e.confirm(ctx, p.Yes, fmt.Sprintf("up to 512 MiB are about to be written to %s, which is not this machine", p.Conn))
-		if err != nil {
-			return err
-		}
+	if err := e.confirmAway(ctx, p.Private, p.Conn, p.Yes, "up to 512 MiB are about to be written to"); err != nil {
+		return err
 	}
 	progress := e.progress()
 	result, err := p.Run(ctx, e.experiment(progress))

@@ -1,7 +1,6 @@
 package cmd_test
 
 import (
-	"encoding/json"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,16 +22,7 @@ type memJSON struct {
 	Partial bool
 }
 
-func parseMem(t *testing.T, out []byte) (r memJSON) {
-	t.Helper()
-	for _, fault := range validate(t, string(out)) {
-		t.Errorf("%v in %s", fault, out)
-	}
-	if err := json.Unmarshal(out, &r); err != nil {
-		t.Fatalf("%v in %s", err, out)
-	}
-	return r
-}
+func parseMem(t *testing.T, out []byte) memJSON { return parse[memJSON](t, out) }
 
 // TestEveryLimiterIsMeasured: the whole catalogue, in two ways that agree.
 func TestEveryLimiterIsMeasured(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/rlctl/rlctl/pkg/report"
+	"github.com/rlctl/rlctl/pkg/target"
 )
 
 // output remembers the first write that failed, so that no command can lose a result in silence.
@@ -142,6 +143,14 @@ func (e *env) confirm(ctx context.Context, yes bool, warning ...string) error {
 		return errBroken
 	}
 	return nil
+}
+
+// confirmAway asks before an act on a server that is not on this machine.
+func (e *env) confirmAway(ctx context.Context, private bool, conn target.Conn, yes bool, act string) error {
+	if private || conn.Loopback() {
+		return nil
+	}
+	return e.confirm(ctx, yes, fmt.Sprintf("%s %s, which is not this machine", act, conn))
 }
 
 // readLine reads one line without its end. It does not wait longer than ctx lasts.

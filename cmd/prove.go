@@ -86,7 +86,7 @@ func newProve(e *env, conn *connFlags) *cobra.Command {
 		p.Limiters, p.Prefix = args, conn.prefix
 		switch {
 		case !exploring:
-			return usagef("--explore: there is no other way to prove anything yet")
+			return usageError{errors.New("--explore=false leaves nothing to do"), "under load and faults instead: rlctl prove --stress"}
 		case p.Schedule != "" && len(args) > 0:
 			return usagef("--schedule: names its limiter itself")
 		case p.Schedule != "":

@@ -83,12 +83,9 @@ func runRace(ctx context.Context, e *env, p experiment.Race, out *resultFlags) e
 	if err := out.check(); err != nil {
 		return err
 	}
-	if !p.Private && !p.Conn.Loopback() {
-		err := e.confirm(ctx, p.Yes,
-			fmt.Sprintf("%d processes are about to load %s, which is not this machine", p.Procs, p.Conn))
-		if err != nil {
-			return err
-		}
+	act := fmt.Sprintf("%d processes are about to load", p.Procs)
+	if err := e.confirmAway(ctx, p.Private, p.Conn, p.Yes, act); err != nil {
+		return err
 	}
 	progress := e.progress()
 	result, err := p.Run(ctx, e.experiment(progress))

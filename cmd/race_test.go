@@ -2,7 +2,6 @@ package cmd_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -48,16 +47,7 @@ type raceJSON struct {
 	Partial bool
 }
 
-func parseRace(t *testing.T, out []byte) (r raceJSON) {
-	t.Helper()
-	for _, fault := range validate(t, string(out)) {
-		t.Errorf("%v in %s", fault, out)
-	}
-	if err := json.Unmarshal(out, &r); err != nil {
-		t.Fatalf("%v in %s", err, out)
-	}
-	return r
-}
+func parseRace(t *testing.T, out []byte) raceJSON { return parse[raceJSON](t, out) }
 
 // until waits for a condition that must come true.
 func until(t *testing.T, what string, holds func() bool) {
