@@ -150,10 +150,10 @@ func (p Stress) Run(ctx context.Context, env Env) (*ProveResult, error) {
 // clock that can be set, there will be no steps.
 func (s *stressing) open(ctx context.Context) (err error) {
 	opts := redisd.Options{Clock: true, Args: []string{"--appendonly", "yes", "--appendfsync", "always"}}
-	s.srv, err = openPrivate(ctx, s.env, target.DefaultTimeout, opts)
+	s.srv, err = openPrivate(ctx, s.env, comesBack, opts)
 	if errors.Is(err, redisd.ErrNoClock) {
 		opts.Clock = false
-		s.srv, err = openPrivate(ctx, s.env, target.DefaultTimeout, opts)
+		s.srv, err = openPrivate(ctx, s.env, comesBack, opts)
 	}
 	if err != nil {
 		return err
