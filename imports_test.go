@@ -25,13 +25,14 @@ var rows = []row{
 	{"pkg/load", "pkg/limiter"},
 	{"pkg/naive", "pkg/limiter scripts"}, // skewed-bucket is the true script on a false clock
 	{"pkg/history", "pkg/limiter pkg/model"},
-	{"pkg/target", "scripts pkg/limiter pkg/model pkg/naive"},
+	{"pkg/outside", "pkg/limiter"},
+	{"pkg/target", "scripts pkg/limiter pkg/model pkg/naive pkg/outside"},
 	{"pkg/replay", "pkg/limiter pkg/model pkg/history"},
-	{"pkg/fleet", "pkg/limiter pkg/history pkg/load pkg/target"},
+	{"pkg/fleet", "pkg/limiter pkg/history pkg/load pkg/outside pkg/target"},
 	{"pkg/redisd", ""},
 	{"pkg/redisd/redisdtest", "pkg/redisd"},
 	{"pkg/wire", ""},
-	{"pkg/explore", "pkg/limiter pkg/model pkg/redisd pkg/target pkg/wire"},
+	{"pkg/explore", "pkg/limiter pkg/model pkg/outside pkg/redisd pkg/target pkg/wire"},
 	{"pkg/certificate", ""}, // it shares nothing with what it checks
 	{"pkg/report", ""},
 	{"internal/check", ""},
