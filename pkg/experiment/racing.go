@@ -101,7 +101,7 @@ func (r *race) judge(
 	if err != nil && !forbidden(err) {
 		return RaceRound{}, err
 	}
-	j := replay.Judge(got.Ops, e.Rule, first, last)
+	j := replay.Judge(got.Ops, e.Judged(), first, last)
 	if immortal {
 		j.Verdict, j.Reason = replay.Broken, "the key was left without a TTL"
 	}

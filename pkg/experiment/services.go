@@ -18,7 +18,7 @@ func headersOf(e target.Entry, ops []history.Op, course replay.Course) *replay.H
 	if !e.Service {
 		return nil
 	}
-	h := replay.JudgeHeaders(ops, e.Rule, course)
+	h := replay.JudgeHeaders(ops, e.Judged(), course)
 	return &h
 }
 

@@ -64,7 +64,7 @@ func (s *stressing) judge(ctx context.Context, e target.Entry, base string, run 
 	of := byKey(run.Ops)
 	for i := range s.Keys {
 		key := fleet.WildKey(base, i)
-		j := replay.JudgeCourse(of[key], e.Rule, run.course)
+		j := replay.JudgeCourse(of[key], e.Judged(), run.course)
 		row.StressCounts.add(j)
 		row.Headers = together(row.Headers, headersOf(e, of[key], run.course))
 		row.AtOnce = max(row.AtOnce, atOnce(of[key]))

@@ -126,8 +126,7 @@ func (t teller) possible(from, to time.Time, events int64) bool {
 		return false
 	}
 	before := from.UnixMicro() - 1
-	past := func(i int) bool { return t.in[i].least >= before-t.longest.Microseconds() }
-	for i := sort.Search(len(t.in), past); i < len(t.in) && t.in[i].least <= before; i += t.stride {
+	for i := 0; i < len(t.in) && t.in[i].least <= before; i += t.stride {
 		first := t.in[i].least
 		if plus(t.spans.within(first, before), events) > t.rule.Most(t.limit, time.UnixMicro(first), to) {
 			return false
