@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -61,7 +62,10 @@ func (o *outsideFlags) admit(e *env, c *cobra.Command, names []string) error {
 func (e *env) confirmServices(ctx context.Context, names []string, yes bool, act string) error {
 	for _, name := range names {
 		host := outside.HostOf(name)
-		if err := e.confirmAway(ctx, host == "", target.Conn{Host: host}, yes, act); err != nil {
+		if host == "" || (target.Conn{Host: host}).Loopback() {
+			continue
+		}
+		if err := e.confirm(ctx, yes, fmt.Sprintf("%s %s, which is not this machine", act, host)); err != nil {
 			return err
 		}
 	}

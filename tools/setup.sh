@@ -1,10 +1,11 @@
 #!/bin/sh
 # Installs what this machine lacks of the programs named, and does nothing where all are there:
 #
-#   sh tools/setup.sh redis cc
+#   sh tools/setup.sh redis cc nginx
 #
 # redis: redis-server or valkey-server. cc: a C compiler with the C library's headers, for the tests' settable clock and
-# for the race detector. Debian and Ubuntu, as root or through sudo. macOS with Homebrew is a best effort, unverified.
+# for the race detector. nginx: a service that limits requests, for the tests. Debian and Ubuntu, as root or through sudo.
+# macOS with Homebrew is a best effort, unverified.
 set -eu
 
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -12,6 +13,9 @@ has() { command -v "$1" >/dev/null 2>&1; }
 has_redis() { has redis-server || has valkey-server; }
 
 has_cc() { echo 'int main(void) { return 0; }' | cc -include stdio.h -x c -o /dev/null - >/dev/null 2>&1; }
+
+# Debian has it where only root looks.
+has_nginx() { has nginx || [ -x /usr/sbin/nginx ]; }
 
 die() {
 	echo "setup: $1" >&2
@@ -28,7 +32,7 @@ as_root() {
 	fi
 }
 
-# The Redis package starts a server on port 6379 and enables it at boot. We want its binary only, so a policy forbids
+# The packages of Redis and nginx start a server and enable it at boot. We want their binaries only, so a policy forbids
 # starts while it is installed, and what it enabled is disabled. Of the server alone there is no package: redis-tools
 # has the same binary, but under the name of redis-check-rdb. A policy that is there already (containers have one) stays.
 install_with_apt() {
@@ -44,7 +48,7 @@ if [ ! -e "$policy" ]; then
 fi
 apt-get -q install -y --no-install-recommends "$@" </dev/null
 for package; do
-	[ "$package" != redis-server ] || update-rc.d redis-server disable </dev/null
+	case $package in redis-server | nginx) update-rc.d "$package" disable </dev/null ;; esac
 done
 END
 }
@@ -54,6 +58,7 @@ for program; do
 	case $program in
 	redis) has_redis || missing="$missing redis" ;;
 	cc) has_cc || missing="$missing cc" ;;
+	nginx) has_nginx || missing="$missing nginx" ;;
 	*) die "unknown program: $program" ;;
 	esac
 done
@@ -65,6 +70,7 @@ if has apt-get; then
 		case $program in
 		redis) packages="$packages redis-server" ;;
 		cc) packages="$packages gcc libc6-dev" ;;
+		nginx) packages="$packages nginx" ;;
 		esac
 	done
 	echo "setup: installing$packages" >&2
@@ -72,7 +78,8 @@ if has apt-get; then
 	install_with_apt $packages
 elif has brew; then
 	case $missing in *cc*) die "no C compiler; install one with: xcode-select --install" ;; esac
-	brew install redis
+	# shellcheck disable=SC2086 # a list of words
+	brew install $missing
 else
 	die "please install$missing: neither apt-get nor brew is here to do it"
 fi
