@@ -30,6 +30,14 @@ type frozen struct {
 	dies       int64 // ms since 1970; -1 if never
 }
 
+// bytes are the snapshot in a form that equal ones share.
+func (s snapshot) bytes() (b []byte) {
+	for _, k := range s {
+		b = wire.AppendCommand(b, k.name, k.dump, strconv.FormatInt(k.dies, 10))
+	}
+	return b
+}
+
 // looking returns name, value and time of death of every key.
 const looking = `
 local all = redis.call('KEYS', '*')
