@@ -125,7 +125,7 @@ func Replay(ctx context.Context, srv Server, p Plan, order string) (Result, erro
 	r := Result{Slots: x.judge.slots, Orders: 1}
 	choices, err := parseOrder(order, p)
 	if err == nil {
-		r.Shown, err = x.watch(ctx, choices)
+		r.Shown, err = x.live(ctx, choices, true)
 	}
 	if err != nil {
 		return r, fmt.Errorf("explore %s: %w", p.Entry.Name, err)
