@@ -15,12 +15,15 @@ import (
 	"github.com/rlctl/rlctl/pkg/history"
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/load"
+	"github.com/rlctl/rlctl/pkg/outside"
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
 // Job is one round of one limiter, as each worker does it.
 type Job struct {
-	Target   string        `json:"target"` // name in the catalogue
+	Target   string        `json:"target"` // name in the catalogue, or from outside
+	Terms    outside.Terms `json:"terms"`  // of one from outside
+	Unit     bool          `json:"unit"`   // of a measured job: it takes one event a request, whatever it is asked for
 	Conn     target.Conn   `json:"conn"`
 	Prefix   string        `json:"prefix"`
 	Limit    limiter.Limit `json:"limit"`
