@@ -19,14 +19,14 @@ import (
 type memory struct {
 	states  map[string]*held
 	answers map[string]remembered
-	ends    map[end]*Violation
+	ends    map[aftermath]*Violation
 	reads   map[string]bool // commands that cannot write, and others
 	places  int64           // of behaviour, that were met
 }
 
 func newMemory() memory {
 	return memory{
-		states: map[string]*held{}, answers: map[string]remembered{}, ends: map[end]*Violation{}, reads: map[string]bool{},
+		states: map[string]*held{}, answers: map[string]remembered{}, ends: map[aftermath]*Violation{}, reads: map[string]bool{},
 	}
 }
 
@@ -68,9 +68,9 @@ type remembered struct {
 	confirmed bool
 }
 
-// end is all that counts when time passes after the last step: what Redis holds, and how far a client is that lived
+// aftermath is all that counts when time passes after the last step: what Redis holds, and how far a client is that lived
 // through it; nil if none did.
-type end struct {
+type aftermath struct {
 	state    *held
 	survivor *behaviour
 }

@@ -17,7 +17,7 @@ func (s *search) confirm(ctx context.Context, ways map[*node]*path) error {
 		if err != nil {
 			return err
 		}
-		if !n.cameOut(again) {
+		if !s.cameOut(again, n) {
 			return fmt.Errorf("%w: order %s came out differently when live clients ran it", ErrNotDeterministic, order(choices))
 		}
 	}
@@ -42,10 +42,10 @@ func (s *search) sample() (ends []*node) {
 	return ends
 }
 
-// cameOut tells whether a schedule ended as n does.
-func (n *node) cameOut(as Schedule) bool {
+// cameOut tells whether a schedule ended as n does, in all that the judge looks at.
+func (s *search) cameOut(as Schedule, n *node) bool {
 	for i, c := range n.calls {
-		if got := as.Calls[i]; got.Ended() != c.Ended() || got.Died != c.Died || got.Decision != c.Decision {
+		if got := as.Calls[i]; got.Ended() != c.Ended() || got.Died != c.Died || !s.judge.same(got.Decision, c.Decision) {
 			return false
 		}
 	}
@@ -63,7 +63,7 @@ func (s *search) show(ctx context.Context, ways map[*node]*path) (err error) {
 	if s.result.Shown, err = s.live(ctx, choices, true); err != nil {
 		return err
 	}
-	if !end.cameOut(s.result.Shown) {
+	if !s.cameOut(s.result.Shown, end) {
 		return fmt.Errorf("%w: order %s came out differently when it was run again", ErrNotDeterministic, order(choices))
 	}
 	return nil

@@ -310,6 +310,28 @@ func TestWhatAClientThatDiesLeavesBehind(t *testing.T) {
 	}
 }
 
+// TestClientsThatShareWhatRedisDoesNotHoldAreNotJudged: what a client does alone after the same replies is not what it does
+// among the others, which whole schedules of live clients show.
+func TestClientsThatShareWhatRedisDoesNotHoldAreNotJudged(t *testing.T) {
+	srv := redisdtest.Start(t, redisd.Options{Clock: true})
+	refusals := 0
+	p := bad(t, func(_ redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+		return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+			d, err := l.Check(ctx, key, cost)
+			if err == nil && !d.Allowed {
+				refusals++
+			}
+			if refusals > 1 { // the first is in the search
+				d.Remaining++
+			}
+			return d, err
+		})
+	})
+	if r, err := explore.Run(t.Context(), srv, p, nil); !errors.Is(err, explore.ErrNotDeterministic) {
+		t.Errorf("%v, %d of %d orders broken", err, r.Violating, r.Orders)
+	}
+}
+
 // TestClocksThatDiffer: each client ahead by the time that one event takes to refill finds one refilled.
 func TestClocksThatDiffer(t *testing.T) {
 	srv := redisdtest.Start(t, redisd.Options{Clock: true})

@@ -206,7 +206,7 @@ func (x *explorer) finish(ctx context.Context, p position) (*Violation, error) {
 	if v := x.judge.verdict(p.calls, p.state.keys); v != nil {
 		return v, nil
 	}
-	e := end{state: p.state}
+	e := aftermath{state: p.state}
 	i := slices.IndexFunc(p.actors, func(a actor) bool { return !a.dead })
 	if i >= 0 {
 		e.survivor = p.actors[i].at
