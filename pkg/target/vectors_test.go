@@ -11,7 +11,6 @@ import (
 
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/model"
-	"github.com/rlctl/rlctl/scripts"
 )
 
 // Decision vectors say what each limiter answers, for clients in any language: testdata/vectors holds a file a limiter,
@@ -109,11 +108,11 @@ func readVectors(t *testing.T, name string) []vector {
 	return file.Vectors
 }
 
-// TestVectorsSayMuch makes sure that each script has vectors in which all that can happen does.
+// TestVectorsSayMuch makes sure that each limiter has vectors in which all that can happen does.
 func TestVectorsSayMuch(t *testing.T) {
-	for _, name := range scripts.Names() {
+	for _, e := range atomics() {
 		seen := map[string]int{}
-		for _, v := range readVectors(t, name) {
+		for _, v := range readVectors(t, e.Name) {
 			for i, s := range v.Steps {
 				seen["steps"]++
 				for what, so := range map[string]bool{
@@ -130,7 +129,7 @@ func TestVectorsSayMuch(t *testing.T) {
 		}
 		for _, what := range []string{"allowed", "denied", "never", "peeked", "at the same time", "back in time", "limit changed", "window changed"} {
 			if seen[what] < 5 {
-				t.Errorf("%s: of %d steps %d are %q", name, seen["steps"], seen[what], what)
+				t.Errorf("%s: of %d steps %d are %q", e.Name, seen["steps"], seen[what], what)
 			}
 		}
 	}
