@@ -162,18 +162,24 @@ func (s *Script) load(ctx context.Context) error {
 		return nil
 	}
 	e := s.place(classify(s.name, err))
+	if redis.HasErrorPrefix(err, "ERR Error compiling script") {
+		e.Class = ClassInvalid
+	}
 	e.Unknown, e.Err = false, fmt.Errorf("load the script: %w", e.Err)
 	return e
 }
 
-// explain classifies the error of a call. One that was never written out was not counted, whatever the error.
-func (s *Script) explain(c *call, err error) error {
+// explain classifies the error of a call.
+func (s *Script) explain(c *call, err error) error { return s.explained(err, c.key, c.written) }
+
+// explained classifies the error of a call for a key. One that was never written out was not counted, whatever the error.
+func (s *Script) explained(err error, key string, written bool) error {
 	e := s.place(classify(s.name, err))
 	if r, ok := e.Err.(reply); ok {
-		e.Err = r.without(c.key)
+		e.Err = r.without(key)
 	}
 	switch {
-	case !c.written:
+	case !written:
 		e.Unknown = false
 		if e.Class == ClassNoAnswer {
 			e.Class = ClassUnreachable
@@ -191,10 +197,18 @@ func lost(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// place adds to an error that the script raised the script's name and the line of its source.
+// file is where the source stands.
+func (s *Script) file() string {
+	if s.settings.File != "" {
+		return s.settings.File
+	}
+	return s.name + ".lua"
+}
+
+// place adds to an error that the script raised where its source stands, and the line of it.
 func (s *Script) place(e *Error) *Error {
 	if r, ok := e.Err.(reply); ok {
-		e.Err = r.at(s.name, s.source)
+		e.Err = r.at(s.file(), s.source)
 	}
 	return e
 }
