@@ -162,7 +162,7 @@ func (s *Script) load(ctx context.Context) error {
 		return nil
 	}
 	e := s.place(classify(s.name, err))
-	if redis.HasErrorPrefix(err, "ERR Error compiling script") {
+	if redis.HasErrorPrefix(err, "Error compiling script") {
 		e.Class = ClassInvalid
 	}
 	e.Unknown, e.Err = false, fmt.Errorf("load the script: %w", e.Err)
