@@ -96,7 +96,7 @@ func (s *Script) CheckID(ctx context.Context, key string, cost int64, id string)
 func (s *Script) decision(reply []int64) (Decision, error) {
 	d, err := decode(reply)
 	if err != nil {
-		return Decision{}, &Error{s.name, ClassScript, true, err}
+		return Decision{}, &Error{s.name, ClassScript, true, s.misread(err)}
 	}
 	if s.settings.Clock != nil {
 		d.At = time.Time{}
@@ -170,24 +170,35 @@ func (s *Script) load(ctx context.Context) error {
 }
 
 // explain classifies the error of a call.
-func (s *Script) explain(c *call, err error) error { return s.explained(err, c.key, c.written) }
+func (s *Script) explain(c *call, err error) error {
+	e := s.explained(err, c.key, c.written)
+	if c.written && (errors.Is(err, redis.Nil) || e.Class == ClassNoAnswer && !lost(err)) {
+		return &Error{s.name, ClassScript, true, s.misread(errReply)}
+	}
+	return e
+}
 
 // explained classifies the error of a call for a key. One that was never written out was not counted, whatever the error.
-func (s *Script) explained(err error, key string, written bool) error {
+func (s *Script) explained(err error, key string, written bool) *Error {
 	e := s.place(classify(s.name, err))
 	if r, ok := e.Err.(reply); ok {
 		e.Err = r.without(key)
 	}
-	switch {
-	case !written:
+	if !written {
 		e.Unknown = false
 		if e.Class == ClassNoAnswer {
 			e.Class = ClassUnreachable
 		}
-	case errors.Is(err, redis.Nil), e.Class == ClassNoAnswer && !lost(err):
-		return &Error{s.name, ClassScript, true, errReply}
 	}
 	return e
+}
+
+// misread adds where a reply came from that makes no sense.
+func (s *Script) misread(err error) error {
+	if s.settings.File == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", s.settings.File, err)
 }
 
 // lost tells a connection that broke or was waited for too long from an answer that came and made no sense.

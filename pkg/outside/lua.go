@@ -35,9 +35,10 @@ func openLua(name, file string, t Terms) (Kind, error) {
 			return nil, limiter.Classify(name, err, false)
 		}
 		if !mapped {
-			return limiter.NewScript(rdb, name, source, l, limiter.WithPrefix(settings.Prefix), limiter.WithFile(file))
+			return limiter.NewScript(rdb, t.As, source, l, limiter.WithPrefix(settings.Prefix), limiter.WithFile(file))
 		}
-		return newMapped(rdb, name, file, source, m, l, settings)
+		raw := limiter.NewRaw(rdb, name, source, limiter.WithFile(file))
+		return newMapped(&mappedScript{mapping: m, name: name, rule: t.As, raw: raw, rdb: rdb, limit: l, settings: settings})
 	}}, nil
 }
 
@@ -72,6 +73,7 @@ func readSource(file string) (string, error) {
 type mappedScript struct {
 	mapping
 	name     string
+	rule     string // last word of the key: who keeps one rule may share it
 	raw      *limiter.Raw
 	rdb      redis.UniversalClient
 	limit    limiter.Limit
@@ -79,26 +81,23 @@ type mappedScript struct {
 	ids      *limiter.IDs
 }
 
-func newMapped(
-	rdb redis.UniversalClient, name, file, source string, m mapping, l limiter.Limit, settings limiter.Settings,
-) (limiter.Limiter, error) {
-	_, err := limiter.Key(settings.Prefix, "any", name)
+// newMapped completes the script: it puts in what is the same in every call.
+func newMapped(s *mappedScript) (limiter.Limiter, error) {
+	_, err := limiter.Key(s.settings.Prefix, "any", s.rule)
 	if err == nil {
-		m.keys, err = bind(m.keys, l)
+		s.keys, err = bind(s.keys, s.limit)
 	}
 	if err == nil {
-		m.argv, err = bind(m.argv, l)
+		s.argv, err = bind(s.argv, s.limit)
 	}
 	if err != nil {
-		return nil, limiter.Classify(name, err, false)
+		return nil, limiter.Classify(s.name, err, false)
 	}
-	if settings.Clock == nil {
-		settings.Clock = time.Now
+	if s.settings.Clock == nil {
+		s.settings.Clock = time.Now
 	}
-	return &mappedScript{
-		mapping: m, name: name, raw: limiter.NewRaw(rdb, name, source, limiter.WithFile(file)), rdb: rdb, limit: l,
-		settings: settings, ids: limiter.NewIDs(),
-	}, nil
+	s.ids = limiter.NewIDs()
+	return s, nil
 }
 
 // Check runs the script under an id that no other request has.
@@ -134,7 +133,7 @@ func (s *mappedScript) CheckID(ctx context.Context, key string, cost int64, id s
 }
 
 func (s *mappedScript) asked(key string, cost int64, id string) (asked, error) {
-	of, err := limiter.Key(s.settings.Prefix, key, s.name)
+	of, err := limiter.Key(s.settings.Prefix, key, s.rule)
 	if err != nil {
 		return asked{}, limiter.Classify(s.name, err, false)
 	}

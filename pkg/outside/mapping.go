@@ -45,12 +45,15 @@ func parseMapping(source string) (m mapping, ok bool, err error) {
 		if !is || !is2 {
 			continue
 		}
-		what, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
+		what, words := "", strings.Fields(text)
+		if len(words) > 0 {
+			what, words = words[0], words[1:]
+		}
 		if before := seen[what]; before > 0 {
 			return m, true, fmt.Errorf("%d: another line of %s, as line %d", n, what, before)
 		}
 		seen[what] = n
-		if err := m.add(what, strings.Fields(rest)); err != nil {
+		if err := m.add(what, words); err != nil {
 			return m, true, fmt.Errorf("%d: %w", n, err)
 		}
 	}
