@@ -38,7 +38,7 @@ func openLua(name, file string, t Terms) (Kind, error) {
 			return limiter.NewScript(rdb, t.As, source, l, limiter.WithPrefix(settings.Prefix), limiter.WithFile(file))
 		}
 		raw := limiter.NewRaw(rdb, name, source, limiter.WithFile(file))
-		return newMapped(&mappedScript{mapping: m, name: name, rule: t.As, raw: raw, rdb: rdb, limit: l, settings: settings})
+		return newMapped(&mappedScript{mapping: m, name: name, file: file, rule: t.As, raw: raw, rdb: rdb, limit: l, settings: settings})
 	}}, nil
 }
 
@@ -73,6 +73,7 @@ func readSource(file string) (string, error) {
 type mappedScript struct {
 	mapping
 	name     string
+	file     string
 	rule     string // last word of the key: who keeps one rule may share it
 	raw      *limiter.Raw
 	rdb      redis.UniversalClient
@@ -127,7 +128,7 @@ func (s *mappedScript) CheckID(ctx context.Context, key string, cost int64, id s
 	}
 	d, err := s.decision(reply, s.limit)
 	if err != nil {
-		return d, &limiter.Error{Limiter: s.name, Class: limiter.ClassScript, Unknown: true, Err: err}
+		return d, &limiter.Error{Limiter: s.name, Class: limiter.ClassScript, Unknown: true, Err: fmt.Errorf("%s: %w", s.file, err)}
 	}
 	return d, nil
 }
