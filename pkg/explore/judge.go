@@ -100,8 +100,11 @@ func (j judge) verdict(calls []Call, left snapshot) *Violation {
 }
 
 // minds tells whether it is a fault of this limiter if a refusal changes the state: of one that nothing breaks, and of one
-// that this does.
+// that this does, unless the rule itself charges it.
 func (j judge) minds() bool {
+	if j.plan.Entry.Rule.Charges {
+		return false
+	}
 	return j.plan.Entry.BrokenBy == target.Nothing || j.plan.Entry.BrokenBy == target.Denial
 }
 
@@ -140,11 +143,12 @@ func (j judge) explained(calls []Call, done uint, state model.State) bool {
 	return !open
 }
 
-// same compares a decision with the rule's: of an atomic limiter every field, of others what they were told.
+// same compares a decision with the rule's: of an atomic limiter every field that it tells, of others what they were told.
 func (j judge) same(got, want limiter.Decision) bool {
 	if !j.plan.Entry.Atomic() {
 		return got.Allowed == want.Allowed
 	}
+	want = j.plan.Entry.Rule.Untold.Blank(want)
 	return got.Allowed == want.Allowed && got.Remaining == want.Remaining && got.RetryAfter == want.RetryAfter &&
 		got.ResetAfter == want.ResetAfter && (got.At.IsZero() || got.At.Equal(want.At))
 }
