@@ -39,7 +39,7 @@ func (w *worker) prepareToMeasure(ctx context.Context, j Job, entry target.Entry
 	if m.limiter, err = entry.New(rdb, j.Limit, limiter.WithPrefix(j.Prefix)); err != nil {
 		return err
 	}
-	if _, err := m.limiter.Check(ctx, j.Key, 0); err != nil {
+	if _, err := m.limiter.Check(ctx, j.Key, 0); err != nil && !contended(err) {
 		return err
 	}
 	if err := w.fillPool(ctx, j); err != nil {

@@ -113,7 +113,7 @@ func (w *worker) prepare(ctx context.Context, j Job) ([]limiter.Limiter, error) 
 		if clients[i], err = entry.New(w.rdb, j.Limit, j.options()...); err != nil {
 			return nil, err
 		}
-		if _, err = clients[i].Check(ctx, j.Key, 0); err != nil {
+		if _, err = clients[i].Check(ctx, j.Key, 0); err != nil && !contended(err) {
 			return nil, err
 		}
 	}
