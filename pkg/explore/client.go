@@ -164,9 +164,6 @@ func (x *explorer) tell(e event) {
 
 // prepare loads scripts and connections with a peek a client, and makes the start.
 func (x *explorer) prepare(ctx context.Context) error {
-	if err := x.control.FlushDB(ctx).Err(); err != nil {
-		return fmt.Errorf("empty the server: %w", err)
-	}
 	for _, c := range x.clients {
 		if err := x.renew(c); err != nil {
 			return err
@@ -174,6 +171,9 @@ func (x *explorer) prepare(ctx context.Context) error {
 		if _, err := c.limiter.Check(ctx, x.client, 0); err != nil {
 			return fmt.Errorf("prepare a client: %w", err)
 		}
+	}
+	if err := x.control.FlushDB(ctx).Err(); err != nil { // also of what a peek left
+		return fmt.Errorf("empty the server: %w", err)
 	}
 	if err := x.fill(ctx); err != nil {
 		return err

@@ -284,6 +284,9 @@ func TestWhatAClientThatDiesLeavesBehind(t *testing.T) {
 	if err != nil || r.Shown.Violation == nil || r.Shown.Violation.Kind != explore.Lifetime || r.Shown.Order != "aB" {
 		t.Fatalf("%v, %+v", err, r.Shown)
 	}
+	if len(r.Found) != 1 || r.Found[0].Kind != explore.Lifetime || r.Found[0].Order != "aB" {
+		t.Errorf("found %+v", r.Found)
+	}
 	again, err := explore.Replay(t.Context(), srv, p, "aB")
 	if err != nil || again.Violating != 1 || again.Shown.Order != "aB" || len(again.Shown.Steps) != 2 || !again.Shown.Steps[0].Died {
 		t.Errorf("%v, %+v", err, again.Shown)

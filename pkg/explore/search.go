@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 )
@@ -183,22 +184,49 @@ func (p *path) then(e edge) *path {
 	return next
 }
 
-// way returns the best of the ways from the start to an end that breaks the rule, or to one that keeps it; nil if there
-// is none.
-func (root *node) way(broken bool, better func(p, than *path) bool) (chosen *path, wrong *Violation) {
+// ways are the best of the ways from the start to each position.
+func (root *node) ways(better func(p, than *path) bool) map[*node]*path {
 	best := map[*node]*path{root: {}}
 	for _, n := range root.sorted() {
-		p := best[n]
 		for _, e := range n.next {
-			if q := p.then(e); best[e.to] == nil || better(q, best[e.to]) {
+			if q := best[n].then(e); best[e.to] == nil || better(q, best[e.to]) {
 				best[e.to] = q
 			}
 		}
-		if len(n.next) == 0 && (n.wrong != nil) == broken && (chosen == nil || better(p, chosen)) {
-			chosen, wrong = p, n.wrong
+	}
+	return best
+}
+
+// end is a way to an end, and what is wrong there; nil if the rule was kept.
+type end struct {
+	*path
+	wrong *Violation
+}
+
+// broken are the simplest ways to each kind of violation, the simplest first.
+func (root *node) broken() []end {
+	of := map[Kind]end{}
+	for n, p := range root.ways((*path).simpler) {
+		if n.wrong != nil && (of[n.wrong.Kind].path == nil || p.simpler(of[n.wrong.Kind].path)) {
+			of[n.wrong.Kind] = end{p, n.wrong}
 		}
 	}
-	return chosen, wrong
+	return slices.SortedFunc(maps.Values(of), func(a, b end) int {
+		if a.simpler(b.path) {
+			return -1
+		}
+		return 1
+	})
+}
+
+// longest is a way on which the clients got in each other's way the most.
+func (root *node) longest() (chosen end) {
+	for n, p := range root.ways((*path).longer) {
+		if len(n.next) == 0 && (chosen.path == nil || p.longer(chosen.path)) {
+			chosen = end{p, n.wrong}
+		}
+	}
+	return chosen
 }
 
 // sorted are all states from n on, each before those that it leads to.
@@ -223,16 +251,20 @@ func (n *node) sorted() []*node {
 
 // show runs the schedule to be shown again, and looks at Redis after each step.
 func (s *search) show(ctx context.Context, root *node) error {
-	chosen, wrong := root.way(true, (*path).simpler)
-	if chosen == nil {
-		chosen, _ = root.way(false, (*path).longer)
+	broken := root.broken()
+	for _, e := range broken {
+		s.result.Found = append(s.result.Found, Found{*e.wrong, order(e.choices)})
 	}
+	if len(broken) == 0 {
+		broken = []end{root.longest()}
+	}
+	chosen := broken[0]
 	again, err := s.watch(ctx, chosen.choices)
 	if err != nil {
 		return err
 	}
 	s.result.Shown = again
-	if again.Order != order(chosen.choices) || !sameKind(again.Violation, wrong) {
+	if again.Order != order(chosen.choices) || !sameKind(again.Violation, chosen.wrong) {
 		return fmt.Errorf("%w: order %s came out differently when it was run again", ErrNotDeterministic, order(chosen.choices))
 	}
 	return nil
