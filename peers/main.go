@@ -1,9 +1,10 @@
 // Peers is rlctl with the limiters of other libraries beside its own. It is a module of its own, so that nobody who uses
-// rlctl pulls those libraries in. What it does beyond rlctl is the command compare, which make peers runs.
+// rlctl pulls those libraries in. What it does beyond rlctl is compare FILE, which make peers runs.
 package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 
 	"github.com/rlctl/rlctl/cmd"
@@ -12,7 +13,18 @@ import (
 
 func main() {
 	ctx, stop := cmd.WithSignals(context.Background())
-	code := cmd.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, rivals.Entries()...)
+	code := run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string) int {
+	if len(args) != 2 || args[0] != "compare" {
+		return cmd.Main(ctx, args, os.Stdin, os.Stdout, os.Stderr, rivals.Entries()...)
+	}
+	if err := compare(ctx, args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		return 1
+	}
+	return 0
 }

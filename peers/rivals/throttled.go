@@ -80,4 +80,6 @@ func gaveUp(err error) error {
 	return limiter.Classify("throttled", err, true)
 }
 
-func (g gcra) forget(ctx context.Context, key string) error { return g.rdb.Del(ctx, throttledKeys+key).Err() }
+func (g gcra) forget(ctx context.Context, key string) error {
+	return g.rdb.Del(ctx, throttledKeys+key).Err()
+}
