@@ -24,39 +24,46 @@ import (
 // ours are the limiters of this project that stand beside the rivals: one of each kind of rule.
 var ours = []string{"gcra", "fixed-window", "sliding-log"}
 
-// The runs of rlctl that are compared. 7 a minute does not divide a minute into whole microseconds.
-const (
-	raceRun  = "race --procs 16 --clients 4 --limit 1000 --attempts 300 --rounds 3"
-	benchRun = "bench --clients 64 --keys 16 --duration 3s"
-)
-
-var proveRuns = []string{"prove --limit 7 --clients 2", "prove --limit 7 --clients 3"}
-
-// walks are the limits that each limiter is walked under, for so many lives each.
-var walks = []limiter.Limit{
-	{Events: 10, Window: 10 * time.Second},
-	{Events: 7, Window: time.Minute},
-	{Events: 5, Window: 1500 * time.Millisecond},
+// plan is what is run of each limiter.
+type plan struct {
+	race, bench string   // command lines of rlctl, without the limiters
+	prove       []string // more of them
+	walks       []limiter.Limit
+	lives       int // under each of those limits
 }
 
-const (
-	lives = 40
-	moves = 50
-)
+// full takes some minutes. 7 a minute does not divide a minute into whole microseconds.
+func full() plan {
+	return plan{
+		race:  "race --procs 16 --clients 4 --limit 1000 --attempts 300 --rounds 3",
+		bench: "bench --clients 64 --keys 16 --duration 3s",
+		prove: []string{"prove --limit 7 --clients 2", "prove --limit 7 --clients 3"},
+		walks: []limiter.Limit{
+			{Events: 10, Window: 10 * time.Second},
+			{Events: 7, Window: time.Minute},
+			{Events: 5, Window: 1500 * time.Millisecond},
+		},
+		lives: 40,
+	}
+}
+
+// moves are the requests of a life.
+const moves = 50
 
 // comparison is one run of compare.
 type comparison struct {
+	plan
 	rows   []target.Entry
 	race   *experiment.RaceResult
-	prove  []*experiment.ProveResult
+	proofs []*experiment.ProveResult
 	bench  *experiment.BenchResult
 	folder string
 }
 
 // compare sets the rivals beside ours and writes what came of it to a file.
-func compare(ctx context.Context, file string) error {
+func compare(ctx context.Context, p plan, file string) error {
 	start := time.Now()
-	c, err := newComparison()
+	c, err := newComparison(p)
 	if err != nil {
 		return err
 	}
@@ -75,8 +82,8 @@ func compare(ctx context.Context, file string) error {
 	return write(file, r)
 }
 
-func newComparison() (*comparison, error) {
-	c := &comparison{rows: rivals.Entries()}
+func newComparison(p plan) (*comparison, error) {
+	c := &comparison{plan: p, rows: rivals.Entries()}
 	for _, name := range ours {
 		e, err := target.Find(target.Catalogue(), name)
 		if err != nil {
@@ -91,17 +98,17 @@ func newComparison() (*comparison, error) {
 
 // run runs this program as rlctl, whose results are the evidence.
 func (c *comparison) run(ctx context.Context) (err error) {
-	if c.race, err = runAs[*experiment.RaceResult](ctx, c, raceRun); err != nil {
+	if c.race, err = runAs[*experiment.RaceResult](ctx, c, c.plan.race); err != nil {
 		return err
 	}
-	for _, command := range proveRuns {
+	for _, command := range c.prove {
 		r, err := runAs[*experiment.ProveResult](ctx, c, command)
 		if err != nil {
 			return err
 		}
-		c.prove = append(c.prove, r)
+		c.proofs = append(c.proofs, r)
 	}
-	c.bench, err = runAs[*experiment.BenchResult](ctx, c, benchRun)
+	c.bench, err = runAs[*experiment.BenchResult](ctx, c, c.plan.bench)
 	return err
 }
 
@@ -181,7 +188,7 @@ func (c *comparison) row(e target.Entry) experiment.PeerRow {
 			row.Race = experiment.NewPeerRace(r)
 		}
 	}
-	for _, p := range c.prove {
+	for _, p := range c.proofs {
 		for _, r := range p.Results {
 			if r.Limiter == e.Name {
 				row.Explored = append(row.Explored, experiment.NewPeerExplore(r))
@@ -205,8 +212,8 @@ func (c *comparison) walk(ctx context.Context, rows []experiment.PeerRow) error 
 	defer srv.Close()
 	for i, e := range c.rows {
 		fmt.Fprintf(os.Stderr, "peers: walk %s\n", e.Name)
-		for _, l := range walks {
-			plan := walk.Plan{Entry: e, Limit: l, Lives: lives, Moves: moves, Seed: 1}
+		for _, l := range c.walks {
+			plan := walk.Plan{Entry: e, Limit: l, Lives: c.lives, Moves: moves, Seed: 1}
 			if err := walk.Run(ctx, srv, plan, &rows[i].Walk); err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ func run(ctx context.Context, args []string) int {
 	if len(args) != 2 || args[0] != "compare" {
 		return cmd.Main(ctx, args, os.Stdin, os.Stdout, os.Stderr, rivals.Entries()...)
 	}
-	if err := compare(ctx, args[1]); err != nil {
+	if err := compare(ctx, full(), args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		return 1
 	}

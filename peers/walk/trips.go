@@ -39,30 +39,41 @@ func (t *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 
 // RoundTrips are those of an allowed and of a denied call, of a client that has nobody in its way, once it has asked.
 func RoundTrips(ctx context.Context, socket string, e target.Entry) (both [2]float64, err error) {
+	for i, path := range []struct {
+		client  string
+		limit   int64
+		allowed bool
+	}{{"allowed", 1000, true}, {"denied", 1, false}} {
+		l := limiter.Limit{Events: path.limit, Window: time.Hour}
+		if both[i], err = tripsOf(ctx, socket, e, l, path.client, path.allowed); err != nil {
+			return both, fmt.Errorf("count round trips of %s: %w", e.Name, err)
+		}
+	}
+	return both, nil
+}
+
+// tripsOf is the mean of some calls after the first, all of which are allowed or denied.
+func tripsOf(ctx context.Context, socket string, e target.Entry, limit limiter.Limit, client string, allowed bool) (float64, error) {
 	const calls = 50
 	rdb := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, MaxRetries: -1, Protocol: 2, DisableIdentity: true})
 	defer rdb.Close()
 	var n trips
 	rdb.AddHook(&n)
-	l, err := e.New(rdb, limiter.Limit{Events: 1 + calls, Window: time.Hour})
+	l, err := e.New(rdb, limit)
 	if err != nil {
-		return both, err
+		return 0, err
 	}
-	if _, err = l.Check(ctx, "trips", 1); err != nil {
-		return both, err
-	}
-	for path, want := range []bool{true, false} {
-		n.Store(0)
-		for range calls {
-			d, err := l.Check(ctx, "trips", 1)
-			if err != nil {
-				return both, err
-			}
-			if d.Allowed != want {
-				return both, fmt.Errorf("count round trips of %s: %v where it was to be %v", e.Name, d.Allowed, want)
-			}
+	for i := range 1 + calls {
+		if i == 1 {
+			n.Store(0)
 		}
-		both[path] = float64(n.Load()) / calls
+		d, err := l.Check(ctx, client, 1)
+		if err != nil {
+			return 0, err
+		}
+		if i > 0 && d.Allowed != allowed {
+			return 0, fmt.Errorf("call %d: allowed is %v", i, d.Allowed)
+		}
 	}
-	return both, nil
+	return float64(n.Load()) / calls, nil
 }
