@@ -24,11 +24,11 @@ demo:
 	bin/rlctl race --procs 20 --limit 100
 
 test:
-	@sh tools/setup.sh redis cc
+	@sh tools/setup.sh redis cc python node
 	$(GO) test ./...
 
 check:
-	@sh tools/setup.sh redis cc
+	@sh tools/setup.sh redis cc python node
 	@$(GO) run ./internal/check
 
 build:

@@ -4,7 +4,7 @@
 #   sh tools/setup.sh redis cc
 #
 # redis: redis-server or valkey-server. cc: a C compiler with the C library's headers, for the tests' settable clock and
-# for the race detector. Debian and Ubuntu, as root or through sudo. macOS with Homebrew is a best effort, unverified.
+# for the race detector. python, node: the interpreters of workers in examples/. Debian and Ubuntu, as root or through sudo. macOS with Homebrew is a best effort, unverified.
 set -eu
 
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -12,6 +12,10 @@ has() { command -v "$1" >/dev/null 2>&1; }
 has_redis() { has redis-server || has valkey-server; }
 
 has_cc() { echo 'int main(void) { return 0; }' | cc -include stdio.h -x c -o /dev/null - >/dev/null 2>&1; }
+
+has_python() { has python3; }
+
+has_node() { has node; }
 
 die() {
 	echo "setup: $1" >&2
@@ -54,6 +58,8 @@ for program; do
 	case $program in
 	redis) has_redis || missing="$missing redis" ;;
 	cc) has_cc || missing="$missing cc" ;;
+	python) has_python || missing="$missing python" ;;
+	node) has_node || missing="$missing node" ;;
 	*) die "unknown program: $program" ;;
 	esac
 done
@@ -65,6 +71,8 @@ if has apt-get; then
 		case $program in
 		redis) packages="$packages redis-server" ;;
 		cc) packages="$packages gcc libc6-dev" ;;
+		python) packages="$packages python3" ;;
+		node) packages="$packages nodejs" ;;
 		esac
 	done
 	echo "setup: installing$packages" >&2

@@ -185,5 +185,5 @@ func (s *stressing) immortal(ctx context.Context, e target.Entry, client string)
 	if err != nil {
 		return false, err
 	}
-	return s.srv.immortal(ctx, key)
+	return s.srv.lasting(ctx, e, client, key)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/outside"
 	"github.com/rlctl/rlctl/pkg/redisd"
 	"github.com/rlctl/rlctl/pkg/redisd/redisdtest"
 	"github.com/rlctl/rlctl/pkg/target"
@@ -122,9 +123,16 @@ func TestMergingPositionsChangesNoCount(t *testing.T) {
 }
 
 // BenchmarkSchedule is one complete run, of two clients that GET and then INCR, from the restored start to the verdict.
-func BenchmarkSchedule(b *testing.B) {
+func BenchmarkSchedule(b *testing.B) { benchmark(b, "naive-counter") }
+
+// BenchmarkScheduleOfWorkers is the same of workers in another language.
+func BenchmarkScheduleOfWorkers(b *testing.B) {
+	benchmark(b, "exec:python3 ../../examples/workers/naive.py")
+}
+
+func benchmark(b *testing.B, name string) {
 	srv := redisdtest.Start(b, redisd.Options{Clock: true})
-	e, err := target.Find(target.Catalogue(), "naive-counter")
+	e, err := target.Open(target.Catalogue(), name, outside.Terms{As: "fixed-window"})
 	if err != nil {
 		b.Fatal(err)
 	}

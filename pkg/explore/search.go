@@ -197,21 +197,21 @@ func (root *node) ways(better func(p, than *path) bool) map[*node]*path {
 	return best
 }
 
-// end is a way to an end, and what is wrong there; nil if the rule was kept.
-type end struct {
+// ending is a way to an end, and what is wrong there; nil if the rule was kept.
+type ending struct {
 	*path
 	wrong *Violation
 }
 
 // broken are the simplest ways to each kind of violation, the simplest first.
-func (root *node) broken() []end {
-	of := map[Kind]end{}
+func (root *node) broken() []ending {
+	of := map[Kind]ending{}
 	for n, p := range root.ways((*path).simpler) {
 		if n.wrong != nil && (of[n.wrong.Kind].path == nil || p.simpler(of[n.wrong.Kind].path)) {
-			of[n.wrong.Kind] = end{p, n.wrong}
+			of[n.wrong.Kind] = ending{p, n.wrong}
 		}
 	}
-	return slices.SortedFunc(maps.Values(of), func(a, b end) int {
+	return slices.SortedFunc(maps.Values(of), func(a, b ending) int {
 		if a.simpler(b.path) {
 			return -1
 		}
@@ -220,10 +220,10 @@ func (root *node) broken() []end {
 }
 
 // longest is a way on which the clients got in each other's way the most.
-func (root *node) longest() (chosen end) {
+func (root *node) longest() (chosen ending) {
 	for n, p := range root.ways((*path).longer) {
 		if len(n.next) == 0 && (chosen.path == nil || p.longer(chosen.path)) {
-			chosen = end{p, n.wrong}
+			chosen = ending{p, n.wrong}
 		}
 	}
 	return chosen
@@ -256,7 +256,7 @@ func (s *search) show(ctx context.Context, root *node) error {
 		s.result.Found = append(s.result.Found, Found{*e.wrong, order(e.choices)})
 	}
 	if len(broken) == 0 {
-		broken = []end{root.longest()}
+		broken = []ending{root.longest()}
 	}
 	chosen := broken[0]
 	again, err := s.watch(ctx, chosen.choices)

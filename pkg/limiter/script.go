@@ -31,7 +31,7 @@ type Script struct {
 	limit    Limit
 	settings Settings
 	rule     rule
-	ids      *ids
+	ids      *IDs
 
 	sha, events, window, burst any // arguments that are the same in every call, as they are sent
 }
@@ -69,7 +69,7 @@ func NewScript(rdb redis.UniversalClient, name, source string, l Limit, opts ...
 	if err := errors.Join(check(l), checkPrefix(s.settings.Prefix)); err != nil {
 		return nil, Classify(name, err, false)
 	}
-	s.ids = newIDs()
+	s.ids = NewIDs()
 	s.sha = scripts.SHA1(source)
 	s.events, s.window, s.burst = decimal(l.Events), decimal(l.Window.Microseconds()), decimal(l.Burst)
 	return s, nil
@@ -77,7 +77,7 @@ func NewScript(rdb redis.UniversalClient, name, source string, l Limit, opts ...
 
 // Check takes cost events (0 peeks) from key in one script call, under an id that no other request has.
 func (s *Script) Check(ctx context.Context, key string, cost int64) (Decision, error) {
-	return s.CheckID(ctx, key, cost, s.ids.next())
+	return s.CheckID(ctx, key, cost, s.ids.Next())
 }
 
 // CheckID is Check under the caller's id, 1 to 256 bytes. sliding-log counts an id that it holds no second time.
@@ -113,15 +113,10 @@ func (s *Script) Reset(ctx context.Context, key string) error {
 }
 
 func (s *Script) checkRequest(key string, cost int64, id string) error {
-	if err := checkClient(key); err != nil {
-		return err
-	}
-	if err := checkCost(cost); err != nil {
+	if err := CheckRequest(key, cost, id); err != nil {
 		return err
 	}
 	switch {
-	case len(id) > MaxID:
-		return &FieldError{"id", "must be at most 256 bytes"}
 	case s.rule.ids && cost > 0 && id == "":
 		return &FieldError{"id", "must not be empty"}
 	case s.rule.log && cost > MaxLogCost && cost <= s.limit.Events:
