@@ -176,11 +176,12 @@ func (c *comparison) result() *experiment.PeersResult {
 // row gathers what the runs said of a limiter.
 func (c *comparison) row(e target.Entry) experiment.PeerRow {
 	row := experiment.PeerRow{
-		Limiter: e.Name, Rule: e.Summary, Charges: e.Rule.Charges, Explored: []experiment.PeerExplore{}, Bench: []experiment.PeerFigure{},
+		Limiter: e.Name, Rule: e.Summary, Charges: e.Rule.Charges, TellsWait: true, Explored: []experiment.PeerExplore{}, Bench: []experiment.PeerFigure{},
 	}
 	for _, r := range rivals.All() {
 		if r.Name == e.Name {
-			row.Module, row.Version, row.Rule, row.Settings, row.Tells = r.Module, r.Version(), r.Rule, r.Settings, r.Tells
+			row.Module, row.Version, row.Rule, row.Settings = r.Module, r.Version(), r.Rule, r.Settings
+			row.Tells, row.TellsWait = r.Tells, r.Waits
 		}
 	}
 	for _, r := range c.race.Results {

@@ -25,6 +25,7 @@ func redisRate() Rival {
 		Rule:     "a bucket of B that refills at L a window, starting full",
 		Settings: "NewLimiter(client).AllowN with Limit{Rate: L, Burst: B, Period: W}",
 		Tells:    "remaining, retry, reset",
+		Waits:    true,
 	}
 }
 

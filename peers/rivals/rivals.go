@@ -24,6 +24,7 @@ type Rival struct {
 	Rule     string // that it claims, in a sentence
 	Settings string // all that was chosen
 	Tells    string // besides whether the request passed
+	Waits    bool   // a refusal tells how long to wait
 }
 
 // All are the rivals.

@@ -26,8 +26,9 @@ func throttledGCRA() Rival {
 		},
 		Module:   "github.com/throttled/throttled/v2",
 		Rule:     "a bucket of B that refills at L a window, starting full",
-		Settings: "NewGCRARateLimiterCtx with RateQuota{PerDuration(L, W), B-1} over goredisstore.v9",
+		Settings: "NewGCRARateLimiterCtx with RateQuota{PerDuration(L, W), B-1} over goredisstore.v9, at most 10 attempts",
 		Tells:    "remaining, retry, reset",
+		Waits:    true,
 	}
 }
 
@@ -41,7 +42,7 @@ func checkThrottled(l limiter.Limit) error {
 	return nil
 }
 
-// redisKeys is the prefix of keys that the library's example has.
+// throttledKeys is the prefix of keys in the library's example.
 const throttledKeys = "throttled:"
 
 type gcra struct {

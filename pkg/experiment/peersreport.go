@@ -90,7 +90,7 @@ func (r *PeersResult) kept() report.Table {
 	for _, row := range r.Results {
 		t.Add(report.Plain(row.Limiter), report.Plain(report.Int(row.Race.Allowed)), report.Plain(report.Int(row.Race.Allowance)),
 			wrongIf(row.Race.Overshoot), wrongIf(row.Race.Undershoot), wrongIf(row.Race.Errors+row.Race.Unknown),
-			row.explored(), row.Walk.decisions(), row.Walk.waits(), row.Walk.lifetimes())
+			row.explored(), row.Walk.decisions(), row.waits(), row.Walk.lifetimes())
 	}
 	return t
 }
@@ -152,16 +152,17 @@ func (w PeerWalk) decisions() report.Cell {
 }
 
 // waits are how true the waits are that were told.
-func (w PeerWalk) waits() report.Cell {
+func (row PeerRow) waits() report.Cell {
 	var texts []string
+	w := row.Walk
 	if w.TooShort > 0 {
 		texts = append(texts, fmt.Sprintf("%s of %s up to %s short", report.Int(w.TooShort), report.Int(w.Waits), micros(w.ShortestUS)))
 	}
 	if w.TooLong > 0 {
 		texts = append(texts, fmt.Sprintf("%s of %s up to %s long", report.Int(w.TooLong), report.Int(w.Waits), micros(w.LongestUS)))
 	}
-	if !w.NeverTold {
-		texts = append(texts, "never is told as a wait")
+	if row.TellsWait && !w.NeverTold {
+		texts = append(texts, "a wait where it is never")
 	}
 	return agrees(texts, "true to the us")
 }

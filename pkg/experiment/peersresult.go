@@ -32,16 +32,18 @@ type PeerLoad struct {
 
 // PeerRow is one limiter.
 type PeerRow struct {
-	Limiter  string        `json:"limiter"`
-	Module   string        `json:"module"`  // empty of one of this module
-	Version  string        `json:"version"` // of its module
-	Rule     string        `json:"rule"`    // that it claims and is judged by
-	Settings string        `json:"settings"`
-	Tells    string        `json:"tells"` // besides whether a request passed
-	Charges  bool          `json:"charges"`
-	Race     PeerRace      `json:"race"`
-	Explored []PeerExplore `json:"explored"`
-	Walk     PeerWalk      `json:"walk"`
+	Limiter  string `json:"limiter"`
+	Module   string `json:"module"`  // empty of one of this module
+	Version  string `json:"version"` // of its module
+	Rule     string `json:"rule"`    // that it claims and is judged by
+	Settings string `json:"settings"`
+	Tells    string `json:"tells"` // besides whether a request passed
+	Charges  bool   `json:"charges"`
+	// TellsWait says that a refusal tells how long to wait. Else the wait is taken to be until the reset that it tells.
+	TellsWait bool          `json:"tells_wait"`
+	Race      PeerRace      `json:"race"`
+	Explored  []PeerExplore `json:"explored"`
+	Walk      PeerWalk      `json:"walk"`
 	// RoundTrips are those of a call of one client, allowed and denied.
 	RoundTrips [2]float64   `json:"round_trips"`
 	Bench      []PeerFigure `json:"bench"` // by path
