@@ -222,7 +222,7 @@ func (x *explorer) fill(ctx context.Context) error {
 		}
 		d, err := check(ctx, x.clients[0].limiter, x.client, cost, "fill-"+strconv.Itoa(n))
 		if err != nil {
-			return fmt.Errorf("take all events but one: %w", err)
+			return fmt.Errorf("%w: take all events but one: %w", ErrFailed, err)
 		}
 		if !d.Allowed {
 			return fmt.Errorf("%w: %d to go", ErrRefused, left)
