@@ -8,7 +8,7 @@ import (
 )
 
 // heldSample is how many of the ends that keep the rule are reached once more by live clients.
-const heldSample = 500
+const heldSample = 100
 
 // confirm has live clients go one way to each end that breaks the rule, and to some of those that keep it: all must come
 // out as the search says. What it remembers of Redis and of clients is checked in whole schedules here.
