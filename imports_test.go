@@ -37,6 +37,7 @@ var rows = []row{
 	{"pkg/report", ""},
 	{"internal/check", ""},
 	{"internal/results", ""},
+	{"examples/workers/go", "pkg/limiter"},
 	{"pkg/experiment", anythingBelow},
 	{"cmd", anythingBelow},
 	{".", "cmd"},

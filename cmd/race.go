@@ -51,6 +51,7 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 	flags.BoolVar(&p.GoroutinesOnly, "goroutines-only", false, "all callers in one process")
 	flags.Var(&rtt, "rtt", "lay a round trip of this time between the processes and the private server")
 	strangers.register(e, c)
+	flags.BoolVar(&p.Mix, "mix", false, "all limiters at once on one key, the processes taking them in turn")
 	flags.BoolVar(&explain, "explain", false, "show the smallest order of commands that goes over, step by step")
 	flags.BoolVar(&p.Yes, "yes", false, "do not ask before an experiment on a named server, or a service elsewhere")
 	out := newResultFlags(c)
@@ -108,7 +109,7 @@ func runRace(ctx context.Context, e *env, p experiment.Race, out *resultFlags) e
 }
 
 // raceOnly are the flags that mean nothing to an explanation: it has two clients, and a server of its own.
-var raceOnly = append([]string{"cost", "procs", "clients", "attempts", "rounds", "seed", "goroutines-only", "rtt", "yes"}, connection...)
+var raceOnly = append([]string{"cost", "procs", "clients", "attempts", "rounds", "seed", "goroutines-only", "mix", "rtt", "yes"}, connection...)
 
 // excludes returns an error if one of the other flags was given beside the first.
 func excludes(flags *pflag.FlagSet, first string, others ...string) error {

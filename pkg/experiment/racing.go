@@ -77,8 +77,14 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 	if err != nil {
 		return RaceRound{}, err
 	}
+	job := r.job(e, client)
+	if r.Mix {
+		if job, err = r.share(job); err != nil {
+			return RaceRound{}, err
+		}
+	}
 	start := time.Now()
-	got, err := r.fleet.Run(ctx, r.job(e, client))
+	got, err := r.fleet.Run(ctx, job)
 	elapsed := time.Since(start)
 	if err != nil || len(got.Deaths) > 0 {
 		r.disband()

@@ -57,8 +57,8 @@ type explorer struct {
 	closed   chan struct{}
 	start    snapshot
 	judge    judge
-	reads    map[string]bool // commands that cannot write, and others
-	client   string          // the id that all ask for
+	memory
+	client string // the id that all ask for
 }
 
 // open connects the clients, loads what they need, and makes the state from which all schedules start. The clock stands
@@ -69,7 +69,7 @@ func open(ctx context.Context, srv Server, p Plan) (*explorer, error) {
 	x := &explorer{
 		plan: p, srv: srv, at: time.UnixMicro(now - now%window + window/2 + 1), closed: make(chan struct{}), client: "explored",
 		events: make(chan event, p.Clients), // of each client one command is parked or one end is told at a time
-		reads:  map[string]bool{},
+		memory: newMemory(),
 	}
 	x.setClock(x.at)
 	x.passing.Store(true)
@@ -166,8 +166,8 @@ func (x *explorer) tell(e event) {
 
 // prepare loads scripts and connections with a peek a client, and makes the start.
 func (x *explorer) prepare(ctx context.Context) error {
-	if err := x.control.FlushDB(ctx).Err(); err != nil {
-		return fmt.Errorf("empty the server: %w", err)
+	if err := x.empty(ctx); err != nil {
+		return err
 	}
 	for _, c := range x.clients {
 		if err := x.renew(c); err != nil {
@@ -177,6 +177,9 @@ func (x *explorer) prepare(ctx context.Context) error {
 			return fmt.Errorf("prepare a client: %w", err)
 		}
 	}
+	if err := x.empty(ctx); err != nil { // of what peeks left
+		return err
+	}
 	if err := x.fill(ctx); err != nil {
 		return err
 	}
@@ -184,6 +187,13 @@ func (x *explorer) prepare(ctx context.Context) error {
 	x.start, err = x.take()
 	x.passing.Store(false)
 	return err
+}
+
+func (x *explorer) empty(ctx context.Context) error {
+	if err := x.control.FlushDB(ctx).Err(); err != nil {
+		return fmt.Errorf("empty the server: %w", err)
+	}
+	return nil
 }
 
 // refill makes a start that is not in Redis but in the process of the first client.
@@ -222,7 +232,7 @@ func (x *explorer) fill(ctx context.Context) error {
 		}
 		d, err := check(ctx, x.clients[0].limiter, x.client, cost, "fill-"+strconv.Itoa(n))
 		if err != nil {
-			return fmt.Errorf("take all events but one: %w", err)
+			return fmt.Errorf("%w: take all events but one: %w", ErrFailed, err)
 		}
 		if !d.Allowed {
 			return fmt.Errorf("%w: %d to go", ErrRefused, left)

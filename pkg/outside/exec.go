@@ -3,7 +3,6 @@ package outside
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +20,11 @@ const (
 	ClassRubbish limiter.Class = "worker-rubbish" // it wrote what is not in the protocol
 	ClassRefused limiter.Class = "worker-error"   // it answered with an error
 )
+
+// IsWorker tells whether a class is one of those of a worker.
+func IsWorker(c limiter.Class) bool {
+	return c == ClassDied || c == ClassHung || c == ClassRubbish || c == ClassRefused
+}
 
 // Exec is a limiter that is a worker process in any language, which it speaks to over pipes: JSON lines, each request
 // with an id, so that a worker may answer in any order. docs/worker.md is the protocol.
@@ -144,7 +148,7 @@ func (e *Exec) fail(err error, sent bool) error {
 	if errors.As(err, &f) {
 		class = f.class
 	}
-	return &limiter.Error{Limiter: e.name, Class: class, Unknown: sent, Err: fmt.Errorf("worker: %w", err)}
+	return &limiter.Error{Limiter: e.name, Class: class, Unknown: sent, Err: err}
 }
 
 // Renew makes the next request the first of a worker that remembers nothing. One that died is started again.

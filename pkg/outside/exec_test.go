@@ -78,7 +78,7 @@ func TestWorkerFaults(t *testing.T) {
 		says         string
 	}{
 		{"dies", `read q; echo why >&2; exit 3`, outside.ClassDied, true, "exit status 3): why"},
-		{"ends", `read q`, outside.ClassDied, true, "it ended"},
+		{"ends", `read q`, outside.ClassDied, true, "the worker ended"},
 		{"hangs", `read q; read never`, outside.ClassHung, true, "did not answer"},
 		{"writes no JSON", `read q; echo allowed; read end`, outside.ClassRubbish, true, "not a line of JSON"},
 		{"answers what was not asked", `read q; echo "{\"id\":7,\"allowed\":true}"; read end`, outside.ClassRubbish, true, "request 7"},

@@ -28,7 +28,7 @@ import (
 // that a service that is not there is known of before anything is asked.
 type HTTP struct {
 	name      string
-	to        template
+	to        requests
 	patience  time.Duration // for the whole of a request; 0: as long as its context
 	transport *http.Transport
 }
@@ -38,7 +38,7 @@ const maxBody = 64 << 10
 
 // openHTTP makes limiters of a URL.
 func openHTTP(name, _ string, t Terms) (Kind, error) {
-	to, err := parseTemplate(name, t.Headers)
+	to, err := parseRequests(name, t.Headers)
 	if err != nil {
 		return Kind{}, err
 	}
@@ -56,7 +56,7 @@ func openHTTP(name, _ string, t Terms) (Kind, error) {
 	}}, nil
 }
 
-func newHTTP(name string, to template, patience time.Duration) *HTTP {
+func newHTTP(name string, to requests, patience time.Duration) *HTTP {
 	h := &HTTP{name: name, to: to, patience: patience}
 	h.transport = &http.Transport{
 		DialContext: h.dial, DialTLSContext: h.dial, DisableCompression: true,

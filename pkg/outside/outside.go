@@ -1,5 +1,5 @@
-// Package outside makes limiters of what others wrote: a worker process in any language, or a service that is
-// reached over HTTP.
+// Package outside makes limiters of what others wrote: a worker process in any language, a Lua script, or a service that
+// is reached over HTTP.
 //
 // Such a limiter is judged like ours, by the rule that it claims to keep. If it tells the server's time and all else that
 // a Decision holds, it is replayed field by field; else only what it admits is compared with what the rule has room for.
@@ -42,6 +42,7 @@ var schemes = map[string]func(name, rest string, t Terms) (Kind, error){
 	"exec:":    openExec,
 	"http://":  openHTTP,
 	"https://": openHTTP,
+	"lua:":     openLua,
 }
 
 // Is tells whether a name is one from outside.

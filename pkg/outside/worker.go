@@ -80,7 +80,7 @@ func startWorker(command, secret string) (*worker, error) {
 		}
 	}()
 	if err := <-started; err != nil {
-		return nil, &fault{ClassDied, fmt.Errorf("start it: %w", err)}
+		return nil, &fault{ClassDied, fmt.Errorf("start the worker: %w", err)}
 	}
 	return w, nil
 }
@@ -101,13 +101,13 @@ func (w *worker) listen() {
 		wrong = w.heard(text)
 	}
 	if wrong != nil {
-		w.end(&fault{ClassRubbish, fmt.Errorf("it wrote rubbish: %w", wrong)})
+		w.end(&fault{ClassRubbish, fmt.Errorf("the worker wrote rubbish: %w", wrong)})
 		w.kill()
 		_ = w.cmd.Wait()
 		return
 	}
 	err := w.cmd.Wait()
-	text := "it ended"
+	text := "the worker ended"
 	if err != nil {
 		text += " (" + err.Error() + ")"
 	}
@@ -226,7 +226,7 @@ func (w *worker) watch(patience time.Duration) (stop func()) {
 		return func() {}
 	}
 	timer := time.AfterFunc(patience, func() {
-		w.end(&fault{ClassHung, fmt.Errorf("it did not answer in %v", patience)})
+		w.end(&fault{ClassHung, fmt.Errorf("the worker did not answer in %v", patience)})
 		w.kill()
 	})
 	return func() { timer.Stop() }

@@ -13,8 +13,8 @@ import (
 	"github.com/rlctl/rlctl/pkg/limiter"
 )
 
-// template makes requests of keys and costs: in a URL's path and query, and in headers, {key} and {cost} stand for them.
-type template struct {
+// requests makes requests of keys and costs: in a URL's path and query, and in headers, {key} and {cost} stand for them.
+type requests struct {
 	start   string // of the URL: scheme and host
 	path    string
 	query   string // with its question mark
@@ -32,8 +32,8 @@ const (
 	costMark = "{cost}"
 )
 
-// parseTemplate reads a URL and headers. An error names no value of a header, which may be a secret.
-func parseTemplate(text string, headers []string) (t template, err error) {
+// parseRequests reads a URL and headers. An error names no value of a header, which may be a secret.
+func parseRequests(text string, headers []string) (t requests, err error) {
 	t.start = startOf(text)
 	t.path, t.secure = text[len(t.start):], strings.HasPrefix(text, "https:")
 	if i := strings.IndexByte(t.path, '?'); i >= 0 {
@@ -108,7 +108,7 @@ func sendable(value string) bool {
 }
 
 // has tells whether the mark is anywhere in it.
-func (t template) has(mark string) bool {
+func (t requests) has(mark string) bool {
 	for _, h := range t.headers {
 		if strings.Contains(h.value, mark) {
 			return true
@@ -117,8 +117,8 @@ func (t template) has(mark string) bool {
 	return strings.Contains(t.path+t.query, mark)
 }
 
-// request is that of a key and a cost. An error is a key that cannot be in a header, or the template's.
-func (t template) request(ctx context.Context, key string, cost int64) (*http.Request, error) {
+// request is that of a key and a cost. An error is a key that cannot be in a header, or the URL.
+func (t requests) request(ctx context.Context, key string, cost int64) (*http.Request, error) {
 	n := strconv.FormatInt(cost, 10)
 	fill := func(text, key string) string { return strings.NewReplacer(keyMark, key, costMark, n).Replace(text) }
 	at := t.start + fill(t.path, url.PathEscape(key)) + fill(t.query, url.QueryEscape(key))
