@@ -115,10 +115,19 @@ func (s *server) now(ctx context.Context, key string) (r history.Reading, err er
 	return r, uncounted(err)
 }
 
-// immortal tells whether a key has no TTL: what it counts it would count for ever.
-func (s *server) immortal(ctx context.Context, key string) (bool, error) {
+// noTTL is the TTL of a key that has none: what it counts it would count for ever.
+const noTTL time.Duration = -1
+
+// ttl is a key's time to live: noTTL, or -2 if there is no key.
+func (s *server) ttl(ctx context.Context, key string) (time.Duration, error) {
 	ttl, err := s.rdb.PTTL(ctx, key).Result()
-	return ttl == -1, uncounted(err) // -2 is no key
+	return ttl, uncounted(err)
+}
+
+// immortal tells whether a key has no TTL.
+func (s *server) immortal(ctx context.Context, key string) (bool, error) {
+	ttl, err := s.ttl(ctx, key)
+	return ttl == noTTL, err
 }
 
 // uncounted classifies the error of a command that takes nothing from anybody.

@@ -97,10 +97,9 @@ type stressing struct {
 	random *rand.Rand
 
 	// Of the limiter under way.
-	fleet   *fleet.Fleet
-	killed  int // workers
-	stepped int // times that the clock was, in all runs
-	steps   []history.Step
+	fleet  *fleet.Fleet
+	killed int            // workers
+	steps  []history.Step // of the clock
 }
 
 // Run stresses each limiter. One that an interrupt or an error ends returns what there is, marked partial, beside the

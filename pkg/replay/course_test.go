@@ -214,3 +214,39 @@ func TestSpansNeverCountTooMuch(t *testing.T) {
 		}
 	}
 }
+
+// TestAReplyThatSaysNothingIsBroken: a lost reply excuses what follows, and a script that failed does not.
+func TestAReplyThatSaysNothingIsBroken(t *testing.T) {
+	for name, rule := range rules {
+		for class, want := range map[limiter.Class]Verdict{limiter.ClassNoAnswer: Held, limiter.ClassScript: Broken} {
+			ops, course := stepping(rule(), 1000, 0, 1)
+			ops[500].Outcome, ops[500].Class, ops[500].Decision = history.Unknown, class, limiter.Decision{}
+			ops[500].Until = ops[500].Return
+			if j := JudgeCourse(ops, rule(), course); j.Verdict != want {
+				t.Errorf("%s, %s: %s: %s", name, class, j.Verdict, j.Reason)
+			}
+		}
+	}
+}
+
+// TestWhatCanNeverBeAdmittedDoesNotPress: any limiter denies it.
+func TestWhatCanNeverBeAdmittedDoesNotPress(t *testing.T) {
+	for name, rule := range rules {
+		for cost, want := range map[int64]Verdict{limit.Events: Held, limit.Events + 1: Inconclusive} {
+			ops := truthful(rule(), limit, 4, 1)
+			state := rule().Fresh
+			for i := range ops {
+				ops[i].Request.Cost = 1
+				if i > 1 {
+					ops[i].Request.Cost = cost
+				}
+				at := ops[i].Decision.At
+				state, ops[i].Decision = state.Check(at, ops[i].Request)
+				ops[i].Call, ops[i].Return = ops[0].Call, at.UnixNano()+1_000_000
+			}
+			if j := exact(ops, rule()); j.Verdict != want || j.Denied == 0 {
+				t.Errorf("%s, cost %d: %s: %s, %d denied", name, cost, j.Verdict, j.Reason, j.Denied)
+			}
+		}
+	}
+}

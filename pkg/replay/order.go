@@ -108,21 +108,28 @@ func end(t timed) int64 {
 	return t.Return
 }
 
-// pressed turns a history in which nothing broke into held, or says what was missing for that.
-func (j Judgement) pressed(ts []timed, held string) Judgement {
-	demand := int64(0)
+// pressed turns a history in which nothing broke into held, or says what was missing for that. A request that can never
+// be admitted does not press: any limiter denies it.
+func (j Judgement) pressed(ts []timed, rule model.Rule, held string) Judgement {
+	demand, denied := int64(0), 0
 	for _, t := range ts {
+		if t.Request.Cost > rule.Capacity(t.Request.Limit) {
+			continue
+		}
 		demand = plus(demand, t.Request.Cost)
+		if t.Denied() {
+			denied++
+		}
 	}
 	switch {
 	case j.Undershoot > 0:
 		return j.because(Broken, "events were denied that the rule has room for, whatever the order")
-	case j.Failed+j.Unknown > 0 && (demand <= j.Allowance || j.Denied == 0 || j.Allowed == 0):
+	case j.Failed+j.Unknown > 0 && (demand <= j.Allowance || denied == 0 || j.Allowed == 0):
 		return j.because(Inconclusive, fmt.Sprintf("%d of %d calls were not decided (%s)",
 			j.Failed+j.Unknown, j.Attempts, j.undecided))
 	case demand <= j.Allowance:
 		return j.because(Inconclusive, "demand did not pass the limit")
-	case j.Denied == 0:
+	case denied == 0:
 		return j.because(Inconclusive, "nothing was denied")
 	case j.Allowed == 0:
 		return j.because(Inconclusive, "nothing was allowed")

@@ -15,6 +15,7 @@ package replay
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlctl/rlctl/pkg/history"
 	"github.com/rlctl/rlctl/pkg/limiter"
@@ -125,9 +126,9 @@ func exactIn(ops []history.Op, rule model.Rule, eras []era) Judgement {
 		j.Difference = found.open
 		return j.because(Broken, found.open.String())
 	case found.open != nil:
-		return j.pressed(decided, fmt.Sprintf("%d decisions replayed, %d beside lost calls bounded", j.Replayed, j.Loose))
+		return j.pressed(decided, rule, fmt.Sprintf("%d decisions replayed, %d beside lost calls bounded", j.Replayed, j.Loose))
 	}
-	return j.pressed(decided, "every decision replayed")
+	return j.pressed(decided, rule, "every decision replayed")
 }
 
 // most is the most that the rule admits in the time that decisions span, of each era as if it began afresh.
@@ -145,8 +146,18 @@ func most(decided []timed, rule model.Rule) int64 {
 }
 
 // JudgeCourse judges the calls on one key that was fresh at first, on a clock that was read often and set at times:
-// exactly if every decision bears the server's time, by the worst interval if none does.
+// exactly if every decision bears the server's time, by the worst interval if none does. A script that fails of itself,
+// or whose reply says nothing, is broken whatever else it decides: no fault of a server does that.
 func JudgeCourse(ops []history.Op, rule model.Rule, course Course) Judgement {
+	j := judgeCourse(ops, rule, course)
+	failed := slices.IndexFunc(ops, func(op history.Op) bool { return op.Class == limiter.ClassScript })
+	if failed >= 0 && j.Verdict != Broken {
+		return j.because(Broken, fmt.Sprintf("%s: the script failed, or its reply is none", name(&ops[failed])))
+	}
+	return j
+}
+
+func judgeCourse(ops []history.Op, rule model.Rule, course Course) Judgement {
 	eras := course.eras()
 	for _, e := range eras {
 		if by, yes := e.contradicted(); yes {
@@ -181,7 +192,7 @@ func byBound(ops []history.Op, rule model.Rule, c clock) Judgement {
 	if j.Overshoot > 0 {
 		return j.because(Broken, fmt.Sprintf("%d events admitted where the rule has room for %d", j.Allowed, j.Allowance))
 	}
-	return j.pressed(byCall(ops, func(history.Op) bool { return true }), "by bound")
+	return j.pressed(byCall(ops, func(history.Op) bool { return true }), rule, "by bound")
 }
 
 func (j Judgement) because(v Verdict, reason string) Judgement {

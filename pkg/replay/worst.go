@@ -43,7 +43,7 @@ func byWorst(ops []history.Op, rule model.Rule, eras []era) Judgement {
 		return j.because(Broken, fmt.Sprintf("%d events admitted in %v where the rule has room for %d",
 			worst.Admitted, worst.To.Sub(worst.From)+time.Microsecond, worst.Most))
 	}
-	return j.pressed(byCall(ops, func(history.Op) bool { return true }), "by the worst interval")
+	return j.pressed(byCall(ops, func(history.Op) bool { return true }), rule, "by the worst interval")
 }
 
 // worstIn is the interval of any era in which the rule is broken by most, and what the rule admits in all of them.
