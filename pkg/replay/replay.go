@@ -38,8 +38,8 @@ type Judgement struct {
 	Reason     string // why not held; of a held one, how it was judged
 	Allowed    int64
 	Allowance  int64 // the most that the rule admits over the time that passed
-	Overshoot  int64 // Allowed beyond Allowance
-	Undershoot int64 // denied although the rule, whatever the order, had room
+	Overshoot  int64 // Allowed beyond Allowance, or, if that is more, where an exact replay denies
+	Undershoot int64 // denied although the rule, whatever the order, had room, or, if that is more, where a replay admits
 	Attempts   int64
 	Denied     int64
 	Failed     int64
@@ -117,7 +117,7 @@ func exactIn(ops []history.Op, rule model.Rule, eras []era) Judgement {
 	switch {
 	case found.difference != nil:
 		j.Difference = found.difference
-		j.Undershoot = max(j.Undershoot, undershootOf(*found.difference))
+		j.Overshoot, j.Undershoot = max(j.Overshoot, found.over), max(j.Undershoot, found.under)
 		return j.because(Broken, found.difference.String())
 	case found.excused && j.Overshoot == 0 && j.Undershoot == 0:
 		return j.because(Inconclusive, fmt.Sprintf(
