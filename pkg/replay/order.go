@@ -144,10 +144,7 @@ func (j Judgement) pressed(ts []timed, rule model.Rule, held string) Judgement {
 // and not refused that the rule, without a single refill, had room. A cost above the capacity is never owed.
 func undershoot(ops []history.Op, rule model.Rule) int64 {
 	takers := byCall(ops, func(op history.Op) bool { return !op.Denied() && op.Outcome != history.Failed })
-	taken := make([]int64, len(takers)+1) // by the first i of them
-	for i, t := range takers {
-		taken[i+1] = plus(taken[i], t.Request.Cost)
-	}
+	taken := sums(takers)
 	sum := int64(0)
 	for i := range ops {
 		if op := &ops[i]; op.Denied() {

@@ -38,6 +38,9 @@ func byWorst(ops []history.Op, rule model.Rule, eras []era) Judgement {
 	j := tally(ops, rule)
 	worst, allowance := worstIn(ops, rule, eras)
 	j.Allowance, j.Overshoot = allowance, max(0, worst.Over())
+	if len(eras) == 1 {
+		j.Undershoot = max(j.Undershoot, starved(ops, rule))
+	}
 	if j.Overshoot > 0 {
 		j.Worst = &worst
 		return j.because(Broken, fmt.Sprintf("%d events admitted in %v where the rule has room for %d",
