@@ -133,6 +133,36 @@ func TestABurstOfLostRepliesIsSettled(t *testing.T) {
 	}
 }
 
+// TestALostCallBeforeAStepBackAccusesNobody: it alone knows of the time before the step, of which what follows keeps
+// what rule 6 says: a bucket is empty, though next to nothing was asked for. Without the step that is a fault.
+func TestALostCallBeforeAStepBackAccusesNobody(t *testing.T) {
+	for name, rule := range rules {
+		for _, by := range []time.Duration{-10 * time.Second, -time.Hour, time.Hour} {
+			ops, course := stepping(rule(), 400, by, 1)
+			step := course.Steps[0]
+			first := find(ops, func(op history.Op) bool { return op.Call > step.After })
+			ops = slices.DeleteFunc(ops[first-1:], func(op history.Op) bool { return op.Call <= step.After && op.Return >= step.Before })
+			lost := history.Op{Client: 9, Request: model.Request{Limit: limit, Cost: 1, ID: "lost"}, Outcome: history.Unknown,
+				Call: step.Before - 3_000_000, Return: step.Before - 2_000_000, Until: ops[len(ops)-1].Return}
+			state, _ := rule().Fresh.Check(epoch.Add(time.Duration(lost.Call+500_000)), lost.Request)
+			for i := range ops {
+				at := ops[i].Decision.At
+				state, ops[i].Decision = state.Check(at, ops[i].Request)
+			}
+			ops = append(ops, lost)
+			if j := JudgeCourse(ops, rule(), course); j.Verdict == Broken || j.Undershoot > 0 {
+				t.Errorf("%s by %v: %s: %s, %d under", name, by, j.Verdict, j.Reason, j.Undershoot)
+			}
+			for i := range ops { // one that bears no time is bounded, by the same
+				ops[i].Decision.At = time.Time{}
+			}
+			if j := JudgeCourse(ops, rule(), course); j.Verdict == Broken || j.Undershoot > 0 {
+				t.Errorf("%s by %v, without times: %s: %s, %d under", name, by, j.Verdict, j.Reason, j.Undershoot)
+			}
+		}
+	}
+}
+
 // TestTheWorstIntervalIsFound: six admissions in a window of five, hidden in a run that asks for little else.
 func TestTheWorstIntervalIsFound(t *testing.T) {
 	l := limiter.Limit{Events: 5, Window: time.Second}

@@ -141,13 +141,14 @@ func (j Judgement) pressed(ts []timed, rule model.Rule, held string) Judgement {
 }
 
 // undershoot is the cost of the denials that are wrong in every order: at whose return so little had been asked for
-// and not refused that the rule, without a single refill, had room. A cost above the capacity is never owed.
-func undershoot(ops []history.Op, rule model.Rule) int64 {
+// and not refused that the rule, without a single refill, had room. A cost above the capacity is never owed; nor is any
+// after the clock was set, which can empty a bucket.
+func undershoot(ops []history.Op, rule model.Rule, until int64) int64 {
 	takers := byCall(ops, func(op history.Op) bool { return !op.Denied() && op.Outcome != history.Failed })
 	taken := sums(takers)
 	sum := int64(0)
 	for i := range ops {
-		if op := &ops[i]; op.Denied() {
+		if op := &ops[i]; op.Denied() && op.Return <= until {
 			before := sort.Search(len(takers), func(i int) bool { return takers[i].Call >= op.Return })
 			if plus(taken[before], op.Request.Cost) <= rule.Capacity(op.Request.Limit) {
 				sum = plus(sum, op.Request.Cost)

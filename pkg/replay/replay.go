@@ -79,7 +79,7 @@ func describe(d limiter.Decision) string {
 func Judge(ops []history.Op, rule model.Rule, first, last history.Reading) Judgement {
 	c := clock{first, last}
 	if step := c.stepped(); step != 0 {
-		return tally(ops, rule).because(Inconclusive, fmt.Sprintf("the server's clock stepped by %v", step))
+		return tally(ops, rule, ever).because(Inconclusive, fmt.Sprintf("the server's clock stepped by %v", step))
 	}
 	if op := c.misplaced(ops); op != nil {
 		return byBound(ops, rule, c).because(Broken, fmt.Sprintf(
@@ -101,7 +101,7 @@ func exact(ops []history.Op, rule model.Rule) Judgement { return exactIn(ops, ru
 
 // exactIn judges them on a clock that was set at times.
 func exactIn(ops []history.Op, rule model.Rule, eras []era) Judgement {
-	j := tally(ops, rule)
+	j := tally(ops, rule, untilSet(eras))
 	decided, lost, impossible := sorted(ops, eras)
 	if impossible != nil {
 		return j.because(Broken, fmt.Sprintf("%s bears %d, a time that the server's clock did not show while it was under way",
@@ -161,7 +161,7 @@ func judgeCourse(ops []history.Op, rule model.Rule, course Course) Judgement {
 	eras := course.eras()
 	for _, e := range eras {
 		if by, yes := e.contradicted(); yes {
-			return tally(ops, rule).because(Inconclusive, fmt.Sprintf("the server's clock stepped by %v", by))
+			return tally(ops, rule, untilSet(eras)).because(Inconclusive, fmt.Sprintf("the server's clock stepped by %v", by))
 		}
 	}
 	timed, untimed := countTimed(ops)
@@ -184,7 +184,7 @@ func judgeCourse(ops []history.Op, rule model.Rule, course Course) Judgement {
 
 // byBound judges the calls on one fresh key by the most that the rule admits over the time that passed.
 func byBound(ops []history.Op, rule model.Rule, c clock) Judgement {
-	j := tally(ops, rule)
+	j := tally(ops, rule, ever)
 	if len(ops) > 0 {
 		from, to := c.bracket(ops)
 		j.bound(rule.Most(ops[0].Request.Limit, from, to))
@@ -205,8 +205,8 @@ func (j *Judgement) bound(most int64) {
 	j.Overshoot = max(0, j.Allowed-most)
 }
 
-// tally counts outcomes, and what of the denials is wrong in every order.
-func tally(ops []history.Op, rule model.Rule) Judgement {
+// tally counts outcomes, and what of the denials up to an instant is wrong in every order.
+func tally(ops []history.Op, rule model.Rule, until int64) Judgement {
 	var j Judgement
 	for _, op := range ops {
 		j.Attempts++
@@ -224,7 +224,7 @@ func tally(ops []history.Op, rule model.Rule) Judgement {
 			j.undecided = op.Class
 		}
 	}
-	j.Undershoot = undershoot(ops, rule)
+	j.Undershoot = undershoot(ops, rule, until)
 	return j
 }
 

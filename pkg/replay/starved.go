@@ -19,8 +19,8 @@ import (
 // keysEnd late, by a millisecond, and limiters whose callers give keys their end by one or two more.
 const keysEnd = 5 * time.Millisecond
 
-// starved is the cost of such denials, on a clock that was not set meanwhile.
-func starved(ops []history.Op, rule model.Rule) (events int64) {
+// starved is the cost of such denials up to an instant, before which the clock was not set.
+func starved(ops []history.Op, rule model.Rule, until int64) (events int64) {
 	begun := byCall(ops, func(op history.Op) bool { return !op.Denied() && op.Outcome != history.Failed })
 	ended := slices.Clone(begun)
 	for i := range ended {
@@ -31,7 +31,7 @@ func starved(ops []history.Op, rule model.Rule) (events int64) {
 	of, longest, capacity := limiter.Limit{}, time.Duration(0), int64(0)
 	for i := range ops {
 		op := &ops[i]
-		if !op.Denied() {
+		if !op.Denied() || op.Return > until {
 			continue
 		}
 		if l := op.Request.Limit; l != of {

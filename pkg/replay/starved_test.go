@@ -23,7 +23,7 @@ func TestNobodyStarvesUnderACorrectLimiter(t *testing.T) {
 		for seed := range uint64(20) {
 			ops, _ := stepping(rule(), 3000, 0, seed)
 			lose(ops, 50, 5*time.Millisecond)
-			if n := starved(untimed(ops), rule()); n != 0 {
+			if n := starved(untimed(ops), rule(), ever); n != 0 {
 				t.Errorf("%s seed %d: %d events", name, seed, n)
 			}
 		}
@@ -51,7 +51,7 @@ func TestStarvingIsSeen(t *testing.T) {
 		for i := 501; i < len(ops); i += 10 { // so many were lost, for good or till the end, that they may have taken all
 			ops[i].Outcome, ops[i].Request.Cost, ops[i].Until = history.Unknown, limit.Events, rand.Int64N(2)*ops[len(ops)-1].Return
 		}
-		if n := starved(ops[501:], rule()); n != 0 {
+		if n := starved(ops[501:], rule(), ever); n != 0 {
 			t.Errorf("%s: %d events though lost calls may have taken them", name, n)
 		}
 	}

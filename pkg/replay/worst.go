@@ -35,12 +35,11 @@ type placed struct {
 // byWorst judges by the interval of the server's clock in which the rule is broken by most. An admission without a time
 // lies in an interval if its whole call does.
 func byWorst(ops []history.Op, rule model.Rule, eras []era) Judgement {
-	j := tally(ops, rule)
+	until := untilSet(eras)
+	j := tally(ops, rule, until)
 	worst, allowance := worstIn(ops, rule, eras)
 	j.Allowance, j.Overshoot = allowance, max(0, worst.Over())
-	if len(eras) == 1 {
-		j.Undershoot = max(j.Undershoot, starved(ops, rule))
-	}
+	j.Undershoot = max(j.Undershoot, starved(ops, rule, until))
 	if j.Overshoot > 0 {
 		j.Worst = &worst
 		return j.because(Broken, fmt.Sprintf("%d events admitted in %v where the rule has room for %d",
