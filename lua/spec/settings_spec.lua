@@ -45,7 +45,7 @@ describe("new", function()
     for setting, values in pairs{
       limit = { -1, 0.5, 1e9 + 1, 0 / 0, "5", false }, window = { 0, 0.0009, 1.0000001, 366 * 86400 + 1, 0 / 0, "60" },
       burst = { -1, 1e9 + 1, 0.5 }, prefix = { "a{b", 7 }, on_failure = { "open", true }, timeout = { 0, -1, 0 / 0, math.huge },
-      limiter = { "nonsense", "../scripts/gcra", "", "GCRA.lua" },
+      limiter = { "nonsense", "../scripts/gcra", "", "GCRA.lua", 7 },
       url = { "127.0.0.1", "http://127.0.0.1", "redis://h/x", "unix://", 7 }, limits = { 5 },
     } do
       for _, value in ipairs(values) do
