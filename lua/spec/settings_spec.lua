@@ -91,15 +91,11 @@ describe("the rock", function()
 
   it("works where it is installed", function()
     local tree = server.folder()
-    local function install(files)
-      for module, file in pairs(files) do
-        local to = tree .. "/" .. string.gsub(module, "%.", "/") .. ".lua"
-        local folder = string.match(to, "^(.*)/")
-        assert.equal(0, os.execute(string.format("mkdir -p %s && cp ../%s %s", server.quote(folder), file, server.quote(to))))
-      end
+    for module, file in pairs(rock.build.install.lua) do
+      local to = tree .. "/" .. string.gsub(module, "%.", "/") .. ".lua"
+      local folder = string.match(to, "^(.*)/")
+      assert.equal(0, os.execute(string.format("mkdir -p %s && cp ../%s %s", server.quote(folder), file, server.quote(to))))
     end
-    install(rock.build.modules)
-    install(rock.build.install.lua)
     local made = os.execute(string.format("cd / && LUA_PATH=%s lua5.1 -e %s", server.quote(tree .. "/?.lua;;"),
       server.quote("require('rlctl').new{ limit = 1, limiter = 'gcra' }")))
     server.remove(tree)
