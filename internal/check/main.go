@@ -37,9 +37,10 @@ func parts() []part {
 		{"gofmt", 5 * time.Second, silent("gofmt", "-l", ".")},
 		{"vet", 120 * time.Second, passes("go", "vet", "./...")},
 		{"staticcheck", 80 * time.Second, passes("go", "run", staticcheck, "./...")},
-		{"test", 170 * time.Second, tests("-timeout=165s")},
+		{"test", 170 * time.Second, tests(".", "-timeout=165s")},
+		{"peers", 90 * time.Second, tests("peers", "-vet=all", "-timeout=85s")},
 		{"busted", 90 * time.Second, busted},
-		{"race, shuffled", 280 * time.Second, tests("-race", "-short", "-shuffle=on", "-timeout=275s")},
+		{"race, shuffled", 280 * time.Second, tests(".", "-race", "-short", "-shuffle=on", "-timeout=275s")},
 		{"fuzz", 130 * time.Second, fuzz},
 	}
 }

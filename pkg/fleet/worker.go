@@ -90,7 +90,9 @@ func (w *worker) do(ctx context.Context, j Job) error {
 	if err := w.send(message{Ready: true}, true); err != nil {
 		return err
 	}
-	if _, err := io.ReadFull(w.gate, make([]byte, 1)); err != nil {
+	if _, err := io.ReadFull(w.gate, make([]byte, 1)); errors.Is(err, io.EOF) {
+		return nil // dismissed: another worker did not get ready
+	} else if err != nil {
 		return fmt.Errorf("wait at the gate: %w", err)
 	}
 	end := done{}
@@ -127,7 +129,7 @@ func (w *worker) prepare(ctx context.Context, j Job) ([]limiter.Limiter, error) 
 			return nil, err
 		}
 		w.opened = append(w.opened, clients[i])
-		if _, err = clients[i].Check(ctx, j.Key, 0); err != nil {
+		if _, err = clients[i].Check(ctx, j.Key, 0); err != nil && !contended(err) {
 			return nil, err
 		}
 	}
