@@ -24,6 +24,8 @@ type Kind struct {
 	New func(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Option) (limiter.Limiter, error)
 	// Unit tells that a request takes one event, whatever it is asked for.
 	Unit bool
+	// Callers tells that it decides on its caller's clock.
+	Callers bool
 }
 
 // Renewer is a Limiter that can forget what its process keeps, which is quicker than to make another one.
