@@ -56,7 +56,7 @@ func (s *stressing) judge(ctx context.Context, e target.Entry, base string, run 
 	row := ProveRow{
 		Limiter: e.Name, Atomic: e.Atomic(), Twin: e.Twin, BrokenBy: e.BrokenBy, Mode: modeStress, Clients: s.Procs * s.Clients,
 		Start: explore.Empty, Skew: e.BrokenBy == target.Skew, Retries: run.Summary.Retries, Faults: run.faults, Verdict: replay.Held,
-		First: ProveSchedule{Before: []ProveKey{}, Steps: []ProveStep{}},
+		First: ProveSchedule{Before: []ProveKey{}, Steps: []ProveStep{}}, Found: []ProveFound{},
 	}
 	if row.Faults == nil {
 		row.Faults = []StressFault{}

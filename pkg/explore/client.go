@@ -166,8 +166,8 @@ func (x *explorer) tell(e event) {
 
 // prepare loads scripts and connections with a peek a client, and makes the start.
 func (x *explorer) prepare(ctx context.Context) error {
-	if err := x.control.FlushDB(ctx).Err(); err != nil {
-		return fmt.Errorf("empty the server: %w", err)
+	if err := x.empty(ctx); err != nil {
+		return err
 	}
 	for _, c := range x.clients {
 		if err := x.renew(c); err != nil {
@@ -177,6 +177,9 @@ func (x *explorer) prepare(ctx context.Context) error {
 			return fmt.Errorf("prepare a client: %w", err)
 		}
 	}
+	if err := x.empty(ctx); err != nil { // of what peeks left
+		return err
+	}
 	if err := x.fill(ctx); err != nil {
 		return err
 	}
@@ -184,6 +187,13 @@ func (x *explorer) prepare(ctx context.Context) error {
 	x.start, err = x.take()
 	x.passing.Store(false)
 	return err
+}
+
+func (x *explorer) empty(ctx context.Context) error {
+	if err := x.control.FlushDB(ctx).Err(); err != nil {
+		return fmt.Errorf("empty the server: %w", err)
+	}
+	return nil
 }
 
 // refill makes a start that is not in Redis but in the process of the first client.

@@ -3,10 +3,12 @@ package explore
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // heldSample is how many of the ends that keep the rule are reached once more by live clients.
-const heldSample = 500
+const heldSample = 100
 
 // confirm has live clients go one way to each end that breaks the rule, and to some of those that keep it: all must come
 // out as the search says. What it remembers of Redis and of clients is checked in whole schedules here.
@@ -54,6 +56,7 @@ func (s *search) cameOut(as Schedule, n *node) bool {
 
 // show runs the schedule to be shown again, and looks at Redis after each step.
 func (s *search) show(ctx context.Context, ways map[*node]*path) (err error) {
+	s.result.Found = s.found(ways)
 	end := s.best(ways, true, (*path).simpler)
 	if end == nil {
 		ways = s.nodes[0].ways((*path).longer)
@@ -67,6 +70,25 @@ func (s *search) show(ctx context.Context, ways map[*node]*path) (err error) {
 		return fmt.Errorf("%w: order %s came out differently when it was run again", ErrNotDeterministic, order(choices))
 	}
 	return nil
+}
+
+// found are the simplest ways to each kind of violation, the simplest first.
+func (s *search) found(ways map[*node]*path) (all []Found) {
+	ends := map[Kind]*node{}
+	for _, n := range s.nodes {
+		if n.wrong != nil && (ends[n.wrong.Kind] == nil || ways[n].simpler(ways[ends[n.wrong.Kind]])) {
+			ends[n.wrong.Kind] = n
+		}
+	}
+	for _, n := range slices.SortedFunc(maps.Values(ends), func(a, b *node) int {
+		if ways[a].simpler(ways[b]) {
+			return -1
+		}
+		return 1
+	}) {
+		all = append(all, Found{*n.wrong, order(ways[n].choices())})
+	}
+	return all
 }
 
 // best is the end with the best way to it, of those that break the rule or those that keep it; nil if there is none.

@@ -80,6 +80,13 @@ type Result struct {
 	Retries   int64    // the most, in one schedule, that limiters sent again because others got in their way
 	Steps     int64    // from one state to another
 	Shown     Schedule // the simplest schedule that breaks the rule; or else one of the longest that keep it
+	Found     []Found  // the simplest schedule of each kind of violation, the simplest first
+}
+
+// Found is one way in which schedules break the rule.
+type Found struct {
+	Violation
+	Order string // of the simplest such schedule
 }
 
 // ErrNotDeterministic is returned when the same schedule came out differently: its clients look at something that is
@@ -131,8 +138,8 @@ func Replay(ctx context.Context, srv Server, p Plan, order string) (Result, erro
 	if err != nil {
 		return r, fmt.Errorf("explore %s: %w", p.Entry.Name, err)
 	}
-	if r.Shown.Violation != nil {
-		r.Violating = 1
+	if v := r.Shown.Violation; v != nil {
+		r.Violating, r.Found = 1, []Found{{*v, r.Shown.Order}}
 	}
 	r.Retries = r.Shown.Retries
 	return r, nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rlctl/rlctl/pkg/explore"
 	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/model"
 	"github.com/rlctl/rlctl/pkg/redisd"
 	"github.com/rlctl/rlctl/pkg/redisd/redisdtest"
 	"github.com/rlctl/rlctl/pkg/target"
@@ -272,6 +273,36 @@ func TestARedisThatAnswersAtRandomIsNotJudged(t *testing.T) {
 	}
 }
 
+// TestWhatIsUntoldOrChargedByRuleIsNoFault: a limiter is judged by what it says that it does.
+func TestWhatIsUntoldOrChargedByRuleIsNoFault(t *testing.T) {
+	srv := redisdtest.Start(t, redisd.Options{Clock: true})
+	vague := bad(t, func(_ redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+		return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+			d, err := l.Check(ctx, key, cost)
+			d.Remaining, d.RetryAfter, d.ResetAfter = d.Remaining+1, time.Hour, time.Duration(time.Now().UnixNano())
+			return d, err
+		})
+	})
+	charging := plan(t, "charging-log", 2)
+	for name, c := range map[string]struct {
+		explore.Plan
+		change func(*model.Rule)
+	}{
+		"vague":    {vague, func(r *model.Rule) { r.Untold = model.AllFields }},
+		"charging": {charging, func(r *model.Rule) { r.Charges = true }},
+	} {
+		before, err := explore.Run(t.Context(), srv, c.Plan, nil)
+		if err != nil || before.Violating == 0 {
+			t.Errorf("%s: %v, nothing is wrong", name, err)
+		}
+		c.change(&c.Entry.Rule)
+		after, err := explore.Run(t.Context(), srv, c.Plan, nil)
+		if err != nil || after.Violating != 0 || after.Orders != before.Orders {
+			t.Errorf("%s, as a rule: %v, %d of %d orders violate: %+v", name, err, after.Violating, after.Orders, after.Shown.Violation)
+		}
+	}
+}
+
 // TestAClientThatLooksElsewhereIsNotJudged: what differs from run to run is no finding. Here a limiter asks for
 // something else each time that it is made.
 func TestAClientThatLooksElsewhereIsNotJudged(t *testing.T) {
@@ -298,6 +329,9 @@ func TestWhatAClientThatDiesLeavesBehind(t *testing.T) {
 	r, err := explore.Run(t.Context(), srv, p, nil)
 	if err != nil || r.Shown.Violation == nil || r.Shown.Violation.Kind != explore.Lifetime || r.Shown.Order != "aB" {
 		t.Fatalf("%v, %+v", err, r.Shown)
+	}
+	if len(r.Found) != 1 || r.Found[0].Kind != explore.Lifetime || r.Found[0].Order != "aB" {
+		t.Errorf("found %+v", r.Found)
 	}
 	again, err := explore.Replay(t.Context(), srv, p, "aB")
 	if err != nil || again.Violating != 1 || again.Shown.Order != "aB" || len(again.Shown.Steps) != 2 || !again.Shown.Steps[0].Died {

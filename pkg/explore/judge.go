@@ -109,8 +109,11 @@ func (j judge) verdict(calls []Call, left snapshot) *Violation {
 }
 
 // minds tells whether it is a fault of this limiter if a refusal changes the state: of one that nothing breaks, and of one
-// that this does.
+// that this does, unless the rule itself charges it.
 func (j judge) minds() bool {
+	if j.plan.Entry.Rule.Charges {
+		return false
+	}
 	return j.plan.Entry.BrokenBy == target.Nothing || j.plan.Entry.BrokenBy == target.Denial
 }
 
@@ -151,12 +154,13 @@ func (j judge) explained(calls []Call, done uint, state model.State, willDo func
 	return !open && willDo(state)
 }
 
-// same compares a decision with the rule's: every field of a limiter whose own rule it is, and of one that tells the
-// server's time; of others whether they were let in.
+// same compares a decision with the rule's: every field that it tells of a limiter whose own rule it is, and of one that
+// tells the server's time; of others whether they were let in.
 func (j judge) same(got, want limiter.Decision) bool {
 	if !j.plan.Entry.Own() && (!j.plan.Entry.Atomic() || got.At.IsZero()) {
 		return got.Allowed == want.Allowed
 	}
+	want = j.plan.Entry.Rule.Untold.Blank(want)
 	return got.Allowed == want.Allowed && got.Remaining == want.Remaining && got.RetryAfter == want.RetryAfter &&
 		got.ResetAfter == want.ResetAfter && (got.At.IsZero() || got.At.Equal(want.At))
 }

@@ -83,7 +83,7 @@ func (r *run) beginCall(ctx context.Context, who int, step *Step) error {
 	id := Name(who) + strconv.Itoa(c.begun)
 	go func() {
 		d, err := check(ctx, c.limiter, r.client, 1, id)
-		r.tell(event{client: who, decision: d, err: err})
+		r.tell(event{client: who, decision: r.plan.Entry.Rule.Untold.Blank(d), err: err})
 	}()
 	return r.await(ctx, who, step)
 }

@@ -40,7 +40,7 @@ func (w *worker) prepareToMeasure(ctx context.Context, j Job, entry target.Entry
 		return err
 	}
 	w.opened = append(w.opened, m.limiter)
-	if _, err := m.limiter.Check(ctx, j.Key, 0); err != nil {
+	if _, err := m.limiter.Check(ctx, j.Key, 0); err != nil && !contended(err) {
 		return err
 	}
 	if err := w.fillPool(ctx, j); err != nil {

@@ -127,7 +127,7 @@ func (w *worker) prepare(ctx context.Context, j Job) ([]limiter.Limiter, error) 
 			return nil, err
 		}
 		w.opened = append(w.opened, clients[i])
-		if _, err = clients[i].Check(ctx, j.Key, 0); err != nil {
+		if _, err = clients[i].Check(ctx, j.Key, 0); err != nil && !contended(err) {
 			return nil, err
 		}
 	}
