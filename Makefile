@@ -7,11 +7,11 @@ ifeq ($(shell git rev-parse --verify -q HEAD 2>/dev/null),)
 export GOFLAGS += -buildvcs=false
 endif
 
-.PHONY: help demo test check build results peers pages clean
+.PHONY: help demo test busted check build results peers pages clean
 
 help:
 	@echo 'make demo     race every limiter against 20 processes on a private Redis'
-	@echo 'make test     run all tests'
+	@echo 'make test     run all tests, those of Go and those of the Lua client'
 	@echo 'make check    everything a change must pass: the tests also under the race detector, vet, staticcheck, fuzz'
 	@echo 'make build    build bin/rlctl'
 	@echo 'make results  measure again what the pages show, in under 15 minutes'
@@ -25,12 +25,17 @@ demo:
 	bin/rlctl race --procs 20 --limit 100
 
 test:
-	@sh tools/setup.sh redis cc python node
+	@sh tools/setup.sh redis cc python node lua
 	$(GO) test ./...
 	$(GO) test -C peers ./...
+	@$(MAKE) --no-print-directory busted
+
+# The specs of the Lua client.
+busted: build
+	cd lua && busted
 
 check:
-	@sh tools/setup.sh redis cc python node
+	@sh tools/setup.sh redis cc python node lua
 	@$(GO) run ./internal/check
 
 build:

@@ -79,6 +79,8 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 		return fmt.Sprintf("%s: %s", at, why), "a cluster is reached with --cluster"
 	case limiter.ClassInvalid:
 		return invalid(e.err), ""
+	case limiter.ClassScript:
+		return fmt.Sprintf("%s: %s", at, why), "a script from outside can say in comments what it gets and replies: docs/scripts.md"
 	}
 	return fmt.Sprintf("%s: %s", at, why), ""
 }

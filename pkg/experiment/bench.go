@@ -104,7 +104,7 @@ func (p Bench) check(rows []target.Entry) error {
 			return refused(e.Name, err)
 		}
 		if e.Unit && p.Cost > 1 {
-			return fmt.Errorf("--cost: %s takes one event a request", e.Name)
+			return errUnit(e)
 		}
 		if room := e.Rule.Capacity(p.Limit); p.Cost > room {
 			return fmt.Errorf("--cost: %d is more than %s ever allows at once (%d)", p.Cost, e.Name, room)

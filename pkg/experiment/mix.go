@@ -32,6 +32,7 @@ func mix(rows []target.Entry) (target.Entry, error) {
 	mixed.Twin = ruleOf(rows[0])
 	for i, e := range rows {
 		names[i] = e.Name
+		mixed.Unit = mixed.Unit || e.Unit
 		switch {
 		case !e.Atomic():
 			return target.Entry{}, fmt.Errorf("%s keeps a state of its own, which it shares with nobody", e.Name)

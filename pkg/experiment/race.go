@@ -83,9 +83,15 @@ func (p Race) Validate(catalogue []target.Entry) error {
 		if _, err := e.New(nil, p.Limit, limiter.WithPrefix(p.Prefix)); err != nil {
 			return refused(e.Name, err)
 		}
+		if e.Unit && p.Cost > 1 {
+			return errUnit(e)
+		}
 	}
 	return nil
 }
+
+// errUnit refuses a cost for a limiter that knows none.
+func errUnit(e target.Entry) error { return fmt.Errorf("--cost: %s takes one event a request", e.Name) }
 
 // refused names the flag behind what a limiter refuses.
 func refused(name string, err error) error {

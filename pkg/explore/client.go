@@ -57,8 +57,8 @@ type explorer struct {
 	closed   chan struct{}
 	start    snapshot
 	judge    judge
-	reads    map[string]bool // commands that cannot write, and others
-	client   string          // the id that all ask for
+	memory
+	client string // the id that all ask for
 }
 
 // open connects the clients, loads what they need, and makes the state from which all schedules start. The clock stands
@@ -69,7 +69,7 @@ func open(ctx context.Context, srv Server, p Plan) (*explorer, error) {
 	x := &explorer{
 		plan: p, srv: srv, at: time.UnixMicro(now - now%window + window/2 + 1), closed: make(chan struct{}), client: "explored",
 		events: make(chan event, p.Clients), // of each client one command is parked or one end is told at a time
-		reads:  map[string]bool{},
+		memory: newMemory(),
 	}
 	x.setClock(x.at)
 	x.passing.Store(true)
@@ -232,7 +232,7 @@ func (x *explorer) fill(ctx context.Context) error {
 		}
 		d, err := check(ctx, x.clients[0].limiter, x.client, cost, "fill-"+strconv.Itoa(n))
 		if err != nil {
-			return fmt.Errorf("take all events but one: %w", err)
+			return fmt.Errorf("%w: take all events but one: %w", ErrFailed, err)
 		}
 		if !d.Allowed {
 			return fmt.Errorf("%w: %d to go", ErrRefused, left)

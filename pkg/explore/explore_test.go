@@ -257,6 +257,52 @@ func TestWhatIsUntoldOrChargedByRuleIsNoFault(t *testing.T) {
 	}
 }
 
+// TestATTLThatIsNotTheRulesIsSeen: the key dies when a bucket in which as much is used does, not a refill later, though
+// a fuller one lives that long, and no millisecond earlier.
+func TestATTLThatIsNotTheRulesIsSeen(t *testing.T) {
+	srv := redisdtest.Start(t, redisd.Options{Clock: true})
+	for off, want := range map[time.Duration]explore.Kind{
+		0: "", 12 * time.Second: explore.Lifetime, time.Millisecond: explore.Lifetime, -time.Millisecond: explore.Lifetime,
+	} {
+		p := bad(t, func(rdb redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+			return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+				d, err := l.Check(ctx, key, cost)
+				if d.Remaining == 3 { // of 5: the second of two clients
+					err = errors.Join(err, rdb.PExpire(ctx, "ratelimit:{"+key+"}:gcra", d.ResetAfter+off).Err())
+				}
+				return d, err
+			})
+		})
+		p.Start = explore.Empty
+		r, err := explore.Run(t.Context(), srv, p, nil)
+		var got explore.Kind
+		if v := r.Shown.Violation; v != nil {
+			got = v.Kind
+		}
+		if err != nil || got != want {
+			t.Errorf("off by %v: %v, %+v", off, err, r.Shown.Violation)
+		}
+	}
+}
+
+// TestARedisThatAnswersAtRandomIsNotJudged: what a command is answered is remembered, so it must follow from the state.
+func TestARedisThatAnswersAtRandomIsNotJudged(t *testing.T) {
+	srv := redisdtest.Start(t, redisd.Options{Clock: true})
+	p := bad(t, func(rdb redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+		return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+			d, err := l.Check(ctx, key, cost)
+			if err == nil && cost > 0 {
+				err = errors.Join(rdb.SAdd(ctx, "many", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16).Err(),
+					rdb.SRandMemberN(ctx, "many", 16).Err(), rdb.SPop(ctx, "many").Err())
+			}
+			return d, err
+		})
+	})
+	if _, err := explore.Run(t.Context(), srv, p, nil); !errors.Is(err, explore.ErrNotDeterministic) {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestAClientThatLooksElsewhereIsNotJudged: what differs from run to run is no finding. Here a limiter asks for
 // something else each time that it is made.
 func TestAClientThatLooksElsewhereIsNotJudged(t *testing.T) {
@@ -295,6 +341,28 @@ func TestWhatAClientThatDiesLeavesBehind(t *testing.T) {
 		if r, err := explore.Replay(t.Context(), srv, p, order); err == nil {
 			t.Errorf("%q was run as %s", order, r.Shown.Order)
 		}
+	}
+}
+
+// TestClientsThatShareWhatRedisDoesNotHoldAreNotJudged: what a client does alone after the same replies is not what it does
+// among the others, which whole schedules of live clients show.
+func TestClientsThatShareWhatRedisDoesNotHoldAreNotJudged(t *testing.T) {
+	srv := redisdtest.Start(t, redisd.Options{Clock: true})
+	refusals := 0
+	p := bad(t, func(_ redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+		return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+			d, err := l.Check(ctx, key, cost)
+			if err == nil && !d.Allowed {
+				refusals++
+			}
+			if refusals > 1 { // the first is in the search
+				d.Remaining++
+			}
+			return d, err
+		})
+	})
+	if r, err := explore.Run(t.Context(), srv, p, nil); !errors.Is(err, explore.ErrNotDeterministic) {
+		t.Errorf("%v, %d of %d orders broken", err, r.Violating, r.Orders)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 )
@@ -14,6 +13,7 @@ import (
 type search struct {
 	*explorer
 	known  map[string]*node
+	nodes  []*node // as they were met; the first is the start
 	todo   []*node
 	result Result
 }
@@ -45,15 +45,28 @@ func (x *explorer) search(ctx context.Context, progress func(int64)) (Result, er
 			return s.result, err
 		}
 	}
-	s.result.Orders, s.result.Violating = root.sum()
-	for n := int64(1); x.symmetric() && n <= int64(x.plan.Clients); n++ {
-		s.result.Orders, s.result.Violating = times(s.result.Orders, n), times(s.result.Violating, n)
+	if err := s.count(root); err != nil {
+		return s.result, err
 	}
-	if s.result.Orders == math.MaxInt64 {
-		return s.result, errors.New("more orders than can be counted")
+	simplest := root.ways((*path).simpler)
+	if err := s.confirm(ctx, simplest); err != nil {
+		return s.result, err
 	}
-	s.result.States, s.result.Retries = int64(len(s.known)), root.retries()
-	return s.result, s.show(ctx, root)
+	return s.result, s.show(ctx, simplest)
+}
+
+// count adds up what was found.
+func (s *search) count(root *node) error {
+	r := &s.result
+	r.Orders, r.Violating = root.sum()
+	for n := int64(1); s.symmetric() && n <= int64(s.plan.Clients); n++ {
+		r.Orders, r.Violating = times(r.Orders, n), times(r.Violating, n)
+	}
+	if r.Orders == math.MaxInt64 {
+		return errors.New("more orders than can be counted")
+	}
+	r.States, r.Retries = int64(len(s.nodes)), root.retries()
+	return nil
 }
 
 // node finds a position in the graph, or puts it there.
@@ -62,7 +75,7 @@ func (s *search) node(p position) *node {
 	n, known := s.known[key]
 	if !known {
 		n = &node{position: p}
-		s.known[key], s.todo = n, append(s.todo, n)
+		s.known[key], s.nodes, s.todo = n, append(s.nodes, n), append(s.todo, n)
 	}
 	return n
 }
@@ -144,91 +157,6 @@ func times(a, b int64) int64 {
 	return a * b
 }
 
-// path is a way from the start.
-type path struct {
-	choices []choice
-	splits  int // pipelines taken apart
-	deaths  int
-}
-
-// simpler tells whether p shows the same as another without a death, or in fewer steps, or in as many with fewer
-// pipelines taken apart.
-func (p *path) simpler(than *path) bool {
-	switch {
-	case p.deaths != than.deaths:
-		return p.deaths < than.deaths
-	case len(p.choices) != len(than.choices):
-		return len(p.choices) < len(than.choices)
-	case p.splits != than.splits:
-		return p.splits < than.splits
-	}
-	return order(p.choices) < order(than.choices)
-}
-
-// longer tells whether the clients got more in each other's way on p than on another.
-func (p *path) longer(than *path) bool {
-	if len(p.choices) != len(than.choices) {
-		return len(p.choices) > len(than.choices)
-	}
-	return p.simpler(than)
-}
-
-func (p *path) then(e edge) *path {
-	next := &path{append(slices.Clone(p.choices), e.choice), p.splits, p.deaths}
-	if e.choice.dies {
-		next.deaths++
-	}
-	if n := len(p.choices); e.follows && p.choices[n-1].client != e.choice.client {
-		next.splits++
-	}
-	return next
-}
-
-// ways are the best of the ways from the start to each position.
-func (root *node) ways(better func(p, than *path) bool) map[*node]*path {
-	best := map[*node]*path{root: {}}
-	for _, n := range root.sorted() {
-		for _, e := range n.next {
-			if q := best[n].then(e); best[e.to] == nil || better(q, best[e.to]) {
-				best[e.to] = q
-			}
-		}
-	}
-	return best
-}
-
-// ending is a way to an end, and what is wrong there; nil if the rule was kept.
-type ending struct {
-	*path
-	wrong *Violation
-}
-
-// broken are the simplest ways to each kind of violation, the simplest first.
-func (root *node) broken() []ending {
-	of := map[Kind]ending{}
-	for n, p := range root.ways((*path).simpler) {
-		if n.wrong != nil && (of[n.wrong.Kind].path == nil || p.simpler(of[n.wrong.Kind].path)) {
-			of[n.wrong.Kind] = ending{p, n.wrong}
-		}
-	}
-	return slices.SortedFunc(maps.Values(of), func(a, b ending) int {
-		if a.simpler(b.path) {
-			return -1
-		}
-		return 1
-	})
-}
-
-// longest is a way on which the clients got in each other's way the most.
-func (root *node) longest() (chosen ending) {
-	for n, p := range root.ways((*path).longer) {
-		if len(n.next) == 0 && (chosen.path == nil || p.longer(chosen.path)) {
-			chosen = ending{p, n.wrong}
-		}
-	}
-	return chosen
-}
-
 // sorted are all states from n on, each before those that it leads to.
 func (n *node) sorted() []*node {
 	var out []*node
@@ -247,29 +175,4 @@ func (n *node) sorted() []*node {
 	visit(n)
 	slices.Reverse(out)
 	return out
-}
-
-// show runs the schedule to be shown again, and looks at Redis after each step.
-func (s *search) show(ctx context.Context, root *node) error {
-	broken := root.broken()
-	for _, e := range broken {
-		s.result.Found = append(s.result.Found, Found{*e.wrong, order(e.choices)})
-	}
-	if len(broken) == 0 {
-		broken = []ending{root.longest()}
-	}
-	chosen := broken[0]
-	again, err := s.watch(ctx, chosen.choices)
-	if err != nil {
-		return err
-	}
-	s.result.Shown = again
-	if again.Order != order(chosen.choices) || !sameKind(again.Violation, chosen.wrong) {
-		return fmt.Errorf("%w: order %s came out differently when it was run again", ErrNotDeterministic, order(chosen.choices))
-	}
-	return nil
-}
-
-func sameKind(a, b *Violation) bool {
-	return a == b || a != nil && b != nil && a.Kind == b.Kind
 }

@@ -36,6 +36,7 @@ type Renewer interface {
 // schemes are how names from outside begin.
 var schemes = map[string]func(name, rest string, t Terms) (Kind, error){
 	"exec:": openExec,
+	"lua:":  openLua,
 }
 
 // Is tells whether a name is one from outside.
