@@ -17,7 +17,7 @@ import (
 // throttledGCRA is GCRA in the client: it reads, computes, and swaps if nobody was faster, up to ten times.
 func throttledGCRA() Rival {
 	rule := model.TokenBucket()
-	rule.Untold = model.RetryAfter | model.ResetAfter | model.Lifetime // of an interval that is cut off to whole ns
+	rule.Untold = model.RetryAfter | model.ResetAfter | model.Lifetime // whole ns, and whole seconds
 	return Rival{
 		Entry: target.Entry{
 			Name: "throttled", Summary: "GCRA in the client: read, compute, compare and swap", BrokenBy: target.Nothing,

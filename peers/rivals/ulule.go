@@ -16,7 +16,7 @@ import (
 // ululeLimiter counts in a key that lives for a window from its first request on. It counts refusals as well.
 func ululeLimiter() Rival {
 	rule := firstHitWindow()
-	rule.Untold = model.RetryAfter | model.ResetAfter | model.Lifetime // only the second in which the window ends, by the client's clock
+	rule.Untold = model.RetryAfter | model.ResetAfter // only the second in which the window ends, by the client's clock
 	return Rival{
 		Entry: target.Entry{
 			Name: "ulule", Summary: "counts all, in a window that begins with its first", BrokenBy: target.Nothing,
