@@ -8,7 +8,7 @@ import (
 )
 
 // heldSample is how many of the ends that keep the rule are reached once more by live clients.
-const heldSample = 500
+const heldSample = 100
 
 // confirm has live clients go one way to each end that breaks the rule, and to some of those that keep it: all must come
 // out as the search says. What it remembers of Redis and of clients is checked in whole schedules here.
@@ -74,16 +74,13 @@ func (s *search) show(ctx context.Context, ways map[*node]*path) (err error) {
 
 // found are the simplest ways to each kind of violation, the simplest first.
 func (s *search) found(ways map[*node]*path) (all []Found) {
-	simplest := map[Kind]*node{}
+	ends := map[Kind]*node{}
 	for _, n := range s.nodes {
-		if n.wrong == nil {
-			continue
-		}
-		if known := simplest[n.wrong.Kind]; known == nil || ways[n].simpler(ways[known]) {
-			simplest[n.wrong.Kind] = n
+		if n.wrong != nil && (ends[n.wrong.Kind] == nil || ways[n].simpler(ways[ends[n.wrong.Kind]])) {
+			ends[n.wrong.Kind] = n
 		}
 	}
-	for _, n := range slices.SortedFunc(maps.Values(simplest), func(a, b *node) int {
+	for _, n := range slices.SortedFunc(maps.Values(ends), func(a, b *node) int {
 		if ways[a].simpler(ways[b]) {
 			return -1
 		}

@@ -227,36 +227,6 @@ func TestEveryKindOfViolationIsSeen(t *testing.T) {
 	}
 }
 
-// TestWhatIsUntoldOrChargedByRuleIsNoFault: a limiter is judged by what it says that it does.
-func TestWhatIsUntoldOrChargedByRuleIsNoFault(t *testing.T) {
-	srv := redisdtest.Start(t, redisd.Options{Clock: true})
-	vague := bad(t, func(_ redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
-		return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
-			d, err := l.Check(ctx, key, cost)
-			d.Remaining, d.RetryAfter, d.ResetAfter = d.Remaining+1, time.Hour, time.Duration(time.Now().UnixNano())
-			return d, err
-		})
-	})
-	charging := plan(t, "charging-log", 2)
-	for name, c := range map[string]struct {
-		explore.Plan
-		change func(*model.Rule)
-	}{
-		"vague":    {vague, func(r *model.Rule) { r.Untold = model.AllFields }},
-		"charging": {charging, func(r *model.Rule) { r.Charges = true }},
-	} {
-		before, err := explore.Run(t.Context(), srv, c.Plan, nil)
-		if err == nil && before.Violating == 0 {
-			t.Errorf("%s: nothing is wrong", name)
-		}
-		c.change(&c.Entry.Rule)
-		after, err := explore.Run(t.Context(), srv, c.Plan, nil)
-		if err != nil || after.Violating != 0 || after.Orders == 0 {
-			t.Errorf("%s, as a rule: %v, %d of %d orders violate: %+v", name, err, after.Violating, after.Orders, after.Shown.Violation)
-		}
-	}
-}
-
 // TestATTLThatIsNotTheRulesIsSeen: the key dies when a bucket in which as much is used does, not a refill later, though
 // a fuller one lives that long, and no millisecond earlier.
 func TestATTLThatIsNotTheRulesIsSeen(t *testing.T) {
@@ -300,6 +270,36 @@ func TestARedisThatAnswersAtRandomIsNotJudged(t *testing.T) {
 	})
 	if _, err := explore.Run(t.Context(), srv, p, nil); !errors.Is(err, explore.ErrNotDeterministic) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestWhatIsUntoldOrChargedByRuleIsNoFault: a limiter is judged by what it says that it does.
+func TestWhatIsUntoldOrChargedByRuleIsNoFault(t *testing.T) {
+	srv := redisdtest.Start(t, redisd.Options{Clock: true})
+	vague := bad(t, func(_ redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+		return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+			d, err := l.Check(ctx, key, cost)
+			d.Remaining, d.RetryAfter, d.ResetAfter = d.Remaining+1, time.Hour, time.Duration(time.Now().UnixNano())
+			return d, err
+		})
+	})
+	charging := plan(t, "charging-log", 2)
+	for name, c := range map[string]struct {
+		explore.Plan
+		change func(*model.Rule)
+	}{
+		"vague":    {vague, func(r *model.Rule) { r.Untold = model.AllFields }},
+		"charging": {charging, func(r *model.Rule) { r.Charges = true }},
+	} {
+		before, err := explore.Run(t.Context(), srv, c.Plan, nil)
+		if err == nil && before.Violating == 0 {
+			t.Errorf("%s: nothing is wrong", name)
+		}
+		c.change(&c.Entry.Rule)
+		after, err := explore.Run(t.Context(), srv, c.Plan, nil)
+		if err != nil || after.Violating != 0 || after.Orders == 0 {
+			t.Errorf("%s, as a rule: %v, %d of %d orders violate: %+v", name, err, after.Violating, after.Orders, after.Shown.Violation)
+		}
 	}
 }
 
