@@ -279,7 +279,7 @@ func TestWhatIsUntoldOrChargedByRuleIsNoFault(t *testing.T) {
 	vague := bad(t, func(_ redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
 		return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
 			d, err := l.Check(ctx, key, cost)
-			d.Remaining, d.RetryAfter, d.ResetAfter = d.Remaining+1, time.Hour, time.Duration(time.Now().UnixNano())
+			d.Remaining, d.RetryAfter, d.ResetAfter = d.Remaining+1, time.Hour, 2*time.Hour
 			return d, err
 		})
 	})
