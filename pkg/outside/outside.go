@@ -28,6 +28,8 @@ type Kind struct {
 	Unit bool
 	// Service tells that it is asked over HTTP, on behalf of nobody's Redis: what happens behind the URL is not seen.
 	Service bool
+	// Callers tells that it decides on its caller's clock.
+	Callers bool
 }
 
 // Renewer is a Limiter that can forget what its process keeps, which is quicker than to make another one.
