@@ -237,8 +237,9 @@ func TestServiceConnectionsAreKept(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if asked.Load() != callers*requests || opened.Load() != callers {
-		t.Errorf("%d requests on %d connections, want %d on %d", asked.Load(), opened.Load(), callers*requests, callers)
+	// net/http gives a connection up if a busy machine was slow to tell that the request had been written.
+	if n := opened.Load(); asked.Load() != callers*requests || n < callers || n > 2*callers {
+		t.Errorf("%d requests on %d connections, want %d on %d or few more", asked.Load(), n, callers*requests, callers)
 	}
 }
 
