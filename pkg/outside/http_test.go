@@ -206,13 +206,14 @@ func TestServiceConnectionsAreKept(t *testing.T) {
 	t.Parallel()
 	const callers, requests = 8, 20
 	var opened, asked atomic.Int64
-	var all sync.WaitGroup
-	all.Add(callers)
+	var rounds [requests]sync.WaitGroup
+	for i := range rounds {
+		rounds[i].Add(callers)
+	}
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked.Add(1) <= callers {
-			all.Done()
-			all.Wait() // they are under way at once
-		}
+		round := &rounds[(asked.Add(1)-1)/callers]
+		round.Done()
+		round.Wait() // those of a round are under way at once
 		if r.ContentLength != 0 || len(r.TransferEncoding) > 0 || r.Method != http.MethodGet {
 			t.Errorf("%s with a body of %d bytes, %v", r.Method, r.ContentLength, r.TransferEncoding)
 		}
