@@ -82,7 +82,7 @@ func validate(t *testing.T, output string) (faults []error) {
 			t.Fatal(err)
 		}
 		name, _ := value.(map[string]any)["schema"].(string)
-		schema, err := jsonschema.NewCompiler().Compile(filepath.Join("../docs/schemas", strings.ReplaceAll(name, "/", ".")+".json"))
+		schema, err := schemaOf(name)
 		if err != nil {
 			return append(faults, err)
 		}
@@ -93,6 +93,11 @@ func validate(t *testing.T, output string) (faults []error) {
 			faults = append(faults, errors.New("schema is not the first field"))
 		}
 	}
+}
+
+// schemaOf is the schema of that name, as in rlctl.race/v1.
+func schemaOf(name string) (*jsonschema.Schema, error) {
+	return jsonschema.NewCompiler().Compile(filepath.Join("../docs/schemas", strings.ReplaceAll(name, "/", ".")+".json"))
 }
 
 // parse reads an output that must keep its schema.

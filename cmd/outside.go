@@ -14,7 +14,12 @@ import (
 // outsideFlags say how limiters are taken that are not in the catalogue.
 type outsideFlags struct{ terms outside.Terms }
 
+// outsideHelp ends the help of every command that takes limiters from outside.
+const outsideHelp = "\n\nA LIMITER can also come from outside: lua:FILE is any Lua script (docs/scripts.md), exec:COMMAND a worker in any language\n" +
+	"(docs/worker.md). Each claims to be atomic under the rule that --as names, and is judged by it."
+
 func (o *outsideFlags) register(e *env, c *cobra.Command) {
+	c.Long += outsideHelp
 	c.Flags().StringVar(&o.terms.As, "as", "sliding-log", "`LIMITER` whose rule one from outside claims to keep")
 	completeWords(c, "as", rules(e.catalogue))
 }
@@ -43,7 +48,7 @@ func (o *outsideFlags) admit(e *env, c *cobra.Command, names []string) error {
 		e.catalogue = append(e.catalogue, entry)
 	}
 	if len(e.catalogue) == before && c.Flags().Changed("as") {
-		return usagef("--as: no limiter from outside is named, such as exec:COMMAND")
+		return usagef("--as: no limiter from outside is named, such as lua:FILE or exec:COMMAND")
 	}
 	return nil
 }

@@ -1,7 +1,9 @@
 package cmd_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/rlctl/rlctl/cmd"
 	"github.com/rlctl/rlctl/pkg/redisd"
@@ -46,13 +49,14 @@ var update = flag.Bool("update", false, "rewrite what the scripts compare with")
 //	redis stop                kill it
 //	redis do WORD...          send a command and print the reply
 //	exits CODE COMMAND...     run a command that ends with this exit code
+//	keeps SCHEMA FILE         hold each JSON document of a file against a schema in docs/schemas
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "../testdata/script",
 		UpdateScripts:       *update,
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"redis": redisCommand, "exits": exits},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"redis": redisCommand, "exits": exits, "keeps": keeps},
 		Condition: func(name string) (bool, error) {
 			if name != "pty" {
 				return false, fmt.Errorf("unknown condition %q", name)
@@ -134,6 +138,27 @@ func (s *scripted) do(ts *testscript.TestScript, words []string) {
 		ts.Fatalf("redis do %s: %v", strings.Join(words, " "), err)
 	}
 	fmt.Fprintln(ts.Stdout(), reply)
+}
+
+func keeps(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: keeps SCHEMA FILE")
+	}
+	schema, err := schemaOf(args[0])
+	ts.Check(err)
+	documents, n := json.NewDecoder(strings.NewReader(ts.ReadFile(args[1]))), 0
+	for ; documents.More(); n++ {
+		var raw json.RawMessage
+		ts.Check(documents.Decode(&raw))
+		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+		ts.Check(err)
+		if err := schema.Validate(value); (err != nil) != neg {
+			ts.Fatalf("document %d of %s: %v", n+1, args[1], err)
+		}
+	}
+	if n == 0 {
+		ts.Fatalf("%s is empty", args[1])
+	}
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {

@@ -3,10 +3,12 @@
 //
 // Check shares nothing with what found the violation: neither the search nor the rules' models, but the rules again, in
 // the plainest arithmetic. What it gives up: whether the calls were made at all only the history can tell, and the seed
-// and the command are what lead to another.
+// and the command are what lead to another. The digest finds a number that was changed, also one on which the proof does
+// not rest; who means to deceive can make another.
 package certificate
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,6 +35,7 @@ type Certificate struct {
 	Admissions []Admission `json:"admissions"`
 	Seed       string      `json:"seed"`
 	Command    string      `json:"command"` // that makes such a run again
+	Digest     string      `json:"digest"`  // SHA-256 of the certificate with an empty digest, in hexadecimal
 }
 
 // Admission is one call that was told it may.
@@ -61,6 +64,14 @@ func Read(r io.Reader) (Certificate, error) {
 	return c, nil
 }
 
+// Sealed is the certificate with its digest.
+func (c Certificate) Sealed() Certificate {
+	c.Digest = ""
+	text, _ := json.Marshal(c) // numbers and text, which have no error
+	c.Digest = fmt.Sprintf("%x", sha256.Sum256(text))
+	return c
+}
+
 // Check returns nil if the certificate proves what it says, else why it does not.
 func (c Certificate) Check() error {
 	most, err := c.most()
@@ -69,6 +80,8 @@ func (c Certificate) Check() error {
 		return err
 	case most.Cmp(big.NewInt(c.Most)) != 0:
 		return fmt.Errorf("%s admits %s events from %d to %d, and not %d", c.Rule, most, c.FromUS, c.ToUS, c.Most)
+	case c.Sealed().Digest != c.Digest:
+		return errors.New("it was changed: its digest is that of another")
 	}
 	sum := new(big.Int)
 	calls := map[[3]int64]bool{}

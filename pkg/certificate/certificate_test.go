@@ -3,6 +3,8 @@ package certificate
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -14,7 +16,7 @@ func whole() Certificate {
 	for i := range int64(3) {
 		c.Admissions = append(c.Admissions, Admission{Client: int(i), Seq: 1, Cost: 1, CallNS: i, ReturnNS: 400_000 + i, FromUS: 5_000 + i, ToUS: 5_400 + i})
 	}
-	return c
+	return c.Sealed()
 }
 
 func TestAWholeCertificateIsTaken(t *testing.T) {
@@ -53,9 +55,31 @@ func TestATamperedOneIsRefused(t *testing.T) {
 	} {
 		c := whole()
 		tamper(&c)
-		if err := c.Check(); err == nil {
+		if err := c.Sealed().Check(); err == nil {
 			t.Errorf("%s was taken", what)
 		}
+	}
+}
+
+// TestAnyNumberThatWasChangedIsFound: whether or not the proof rests on it.
+func TestAnyNumberThatWasChangedIsFound(t *testing.T) {
+	text, err := json.Marshal(whole())
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := regexp.MustCompile(`:(\d+)`).FindAllSubmatchIndex(text, -1)
+	for _, at := range numbers {
+		other := slices.Concat(text[:at[2]], []byte("7"), text[at[2]:]) // a digit more
+		c, err := Read(bytes.NewReader(other))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Check() == nil {
+			t.Errorf("taken: %s", other)
+		}
+	}
+	if len(numbers) != 7+3*8 {
+		t.Errorf("changed %d numbers", len(numbers))
 	}
 }
 

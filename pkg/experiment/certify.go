@@ -27,7 +27,8 @@ func certify(e target.Entry, key string, worst *replay.Interval, seed, command s
 			FromUS: a.From.UnixMicro(), ToUS: a.To.UnixMicro(),
 		})
 	}
-	return c
+	sealed := c.Sealed()
+	return &sealed
 }
 
 // Certificate is that of the first limiter that went over its limit; nil if none did.

@@ -92,7 +92,7 @@ func (p Prove) plans(catalogue []target.Entry) ([]scheduled, error) {
 				plan.Limit.Events, plan.Limit.Burst = int64(p.Clients*p.Calls)-1, 0
 			}
 			out = append(out, scheduled{Plan: plan})
-			if e.BrokenBy == target.Skew && p.Skew {
+			if (e.BrokenBy == target.Skew || e.Callers) && p.Skew {
 				plan.Skew = true
 				out = append(out, scheduled{Plan: plan})
 			}

@@ -102,12 +102,12 @@ func (r *race) judge(
 	if err != nil {
 		return RaceRound{}, err
 	}
-	immortal, err := r.srv.lasting(ctx, e, client, key)
+	ttl, err := r.srv.ttlOf(ctx, e, client, key)
 	if err != nil && !forbidden(err) {
 		return RaceRound{}, err
 	}
 	j := replay.Judge(got.Ops, e.Rule, first, last)
-	if immortal {
+	if ttl == noTTL {
 		j.Verdict, j.Reason = replay.Broken, "the key was left without a TTL"
 	}
 	return RaceRound{

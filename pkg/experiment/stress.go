@@ -98,10 +98,9 @@ type stressing struct {
 
 	// Of the limiter under way.
 	fleet   *fleet.Fleet
-	killed  int // workers
-	stepped int // times that the clock was, in all runs
-	outside int // limiters so far
-	steps   []history.Step
+	killed  int            // workers
+	outside int            // limiters so far
+	steps   []history.Step // of the clock
 }
 
 // Run stresses each limiter. One that an interrupt or an error ends returns what there is, marked partial, beside the

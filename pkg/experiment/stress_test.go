@@ -116,3 +116,21 @@ func TestUnknownCallsEnd(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// TestATTLIsJudgedOnceWrittenOnTheClock: a step makes one longer for which nobody is to blame, until the next write.
+func TestATTLIsJudgedOnceWrittenOnTheClock(t *testing.T) {
+	op := func(call, cost int64, allowed bool) history.Op {
+		op := history.Op{Outcome: history.Decided, Call: call, Decision: limiter.Decision{Allowed: allowed}}
+		op.Request.Cost = cost
+		return op
+	}
+	steps := []history.Step{{Before: 50, After: 60}, {Before: 10, After: 20}}
+	for _, c := range []struct {
+		op   history.Op
+		want bool
+	}{{op(70, 1, true), true}, {op(60, 1, true), false}, {op(70, 1, false), false}, {op(70, 0, true), false}} {
+		if got := writtenAfter([]history.Op{c.op}, steps); got != c.want {
+			t.Errorf("%+v: %v", c.op, got)
+		}
+	}
+}

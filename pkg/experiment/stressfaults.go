@@ -87,6 +87,7 @@ func pauseClients(ctx context.Context, s *stressing) (int64, error) {
 func cutReply(ctx context.Context, s *stressing) (int64, error) {
 	before := s.cutter.Lost()
 	s.cutter.Cut(1)
+	defer s.cutter.Cut(0) // or it may lose the next limiter's first reply
 	for end := time.Now().Add(cutWithin); s.cutter.Lost() == before && time.Now().Before(end) && ctx.Err() == nil; {
 		wait(ctx, time.Millisecond)
 	}
@@ -135,11 +136,11 @@ func restartServer(_ context.Context, s *stressing) (int64, error) {
 }
 
 // clockOffsets are by how much the server's clock is off, one after another: 10 s back, an hour ahead, and an hour back.
+// Each limiter begins at 0, and so with a step back, which is the harder one: a step forth is time passing.
 var clockOffsets = [...]time.Duration{-10 * time.Second, time.Hour, 0}
 
 func stepClock(_ context.Context, s *stressing) (int64, error) {
-	offset := clockOffsets[s.stepped%len(clockOffsets)]
-	s.stepped++
+	offset := clockOffsets[len(s.steps)%len(clockOffsets)]
 	step := history.Step{Before: history.Now()}
 	s.srv.kept.Clock().Offset(offset)
 	step.After = history.Now()

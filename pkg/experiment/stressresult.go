@@ -71,13 +71,16 @@ func (s *stressing) judge(ctx context.Context, e target.Entry, base string, run 
 		if row.proof == nil {
 			row.proof = certify(e, key, j.Worst, fmt.Sprintf("%x", s.Seed), s.command(e))
 		}
-		immortal, err := s.immortal(ctx, e, key)
+		ttl, err := s.ttl(ctx, e, key)
 		if err != nil {
 			return row, err
 		}
-		if immortal {
+		if ttl == noTTL {
 			row.Immortal++
 			row.worsen(replay.Broken, "a key was left without a TTL")
+		}
+		if longest := e.Rule.Longest(s.Limit) + time.Millisecond; ttl > longest && writtenAfter(of[key], s.steps) && e.BrokenBy != target.Skew {
+			row.worsen(replay.Broken, fmt.Sprintf("a key was left with a TTL of %v, where %v suffices", ttl, longest))
 		}
 	}
 	for _, f := range run.faults {
@@ -103,13 +106,14 @@ func (row *ProveRow) worsen(v replay.Verdict, reason string) {
 	}
 }
 
-// asExpectedUnderStress: what a race breaks breaks, as does what clocks break, since they differ; what denials or a death
-// break may; all else holds.
+// asExpectedUnderStress: what a race breaks breaks, as does what clocks break, since they differ, and what denials break,
+// since callers ask for more than the limit all the time. What a death breaks may hold, for it has to come between two
+// commands; all else holds.
 func (row ProveRow) asExpectedUnderStress() bool {
 	switch row.BrokenBy {
-	case target.Race, target.Skew:
+	case target.Race, target.Skew, target.Denial:
 		return row.Verdict == replay.Broken
-	case target.Denial, target.Crash:
+	case target.Crash:
 		return row.Verdict != replay.Inconclusive
 	}
 	return row.Verdict == replay.Held
@@ -179,11 +183,20 @@ func atOnce(ops []history.Op) int64 {
 	return most
 }
 
-// immortal tells whether a key of the limiter has no TTL.
-func (s *stressing) immortal(ctx context.Context, e target.Entry, client string) (bool, error) {
+// ttl is the time to live of the limiter's key: noTTL, or another negative number if there is no key.
+func (s *stressing) ttl(ctx context.Context, e target.Entry, client string) (time.Duration, error) {
 	key, err := limiter.Key(s.Prefix, client, e.Name)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	return s.srv.lasting(ctx, e, client, key)
+	return s.srv.ttlOf(ctx, e, client, key)
+}
+
+// writtenAfter tells whether a key was certainly written after the last step of the clock, which changes all TTLs.
+func writtenAfter(ops []history.Op, steps []history.Step) bool {
+	last := int64(0)
+	for _, s := range steps {
+		last = max(last, s.After)
+	}
+	return slices.ContainsFunc(ops, func(op history.Op) bool { return op.Admitted() && op.Request.Cost > 0 && op.Call > last })
 }

@@ -54,9 +54,7 @@ func newJudge(p Plan, at time.Time) (judge, error) {
 	}
 	_, d := j.start.Check(at, model.Request{Limit: p.Limit})
 	j.slots = d.Remaining
-	edge := time.UnixMicro(at.UnixMicro() - at.UnixMicro()%p.Limit.Window.Microseconds())
-	_, d = rule.Fresh.Check(edge, model.Request{Limit: p.Limit, Cost: capacity, ID: "all"})
-	j.longest = d.ResetAfter
+	j.longest = rule.Longest(p.Limit)
 	return j, nil
 }
 

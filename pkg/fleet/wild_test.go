@@ -47,3 +47,22 @@ func TestWildCallersAskAtRandom(t *testing.T) {
 		t.Error("a dead worker took a signal")
 	}
 }
+
+// TestWildCallersGetReadyOnABusyServer: which does not answer at first, and longer than they wait.
+func TestWildCallersGetReadyOnABusyServer(t *testing.T) {
+	t.Parallel()
+	server := redisdtest.Start(t, redisd.Options{})
+	pid := server.PID()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(300*time.Millisecond, func() { syscall.Kill(pid, syscall.SIGCONT) })
+	round, err := start(t, 2).Run(t.Context(), fleet.Job{
+		Target: "gcra", Conn: target.Conn{Socket: server.Socket(), Timeout: 50 * time.Millisecond}, Prefix: "p",
+		Limit: limiter.Limit{Events: 1000, Window: time.Minute}, Key: "k", Clients: 2, IDs: "i",
+		Wild: &fleet.Wild{For: 100 * time.Millisecond, Keys: 1, Costs: []int64{1}},
+	})
+	if err != nil || len(round.Ops) == 0 {
+		t.Errorf("%d calls, %v", len(round.Ops), err)
+	}
+}

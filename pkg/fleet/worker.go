@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -83,7 +84,7 @@ func (w *worker) closeAll() {
 
 // do returns an error only when it cannot be told: when standard output or the gate is gone.
 func (w *worker) do(ctx context.Context, j Job) error {
-	clients, err := w.prepare(ctx, j)
+	clients, err := w.ready(ctx, j)
 	if err != nil {
 		return w.send(message{Fault: newFault(err)}, true)
 	}
@@ -102,6 +103,22 @@ func (w *worker) do(ctx context.Context, j Job) error {
 		end.Summary = w.run(ctx, j, clients)
 	}
 	return w.send(message{Done: &end}, true)
+}
+
+// patience is how long wild callers try to get ready. They may be told to wait less for an answer than a busy machine, or
+// a server that has just come back, needs for the first.
+const patience = 5 * time.Second
+
+// ready is prepare, again and again if it is for wild callers and there was no answer.
+func (w *worker) ready(ctx context.Context, j Job) (clients []limiter.Limiter, err error) {
+	for end := time.Now().Add(patience); ; {
+		clients, err = w.prepare(ctx, j)
+		var e *limiter.Error
+		silent := errors.As(err, &e) && (e.Class == limiter.ClassNoAnswer || e.Class == limiter.ClassUnreachable || e.Class == limiter.ClassLoading)
+		if !silent || j.Wild == nil || ctx.Err() != nil || time.Now().After(end) {
+			return clients, err
+		}
+	}
 }
 
 // prepare opens the job's limiter for each client and makes it ready: script loaded, one connection a client. It asks

@@ -57,3 +57,10 @@ func (r Rule) Capacity(l limiter.Limit) int64 {
 	now := time.Unix(0, 0)
 	return r.Most(l, now, now)
 }
+
+// Longest is the most that a key can take until it is as good as unused, and so the longest TTL that it needs.
+func (r Rule) Longest(l limiter.Limit) time.Duration {
+	edge := time.Unix(0, 0)
+	_, d := r.Fresh.Check(edge, Request{Limit: l, Cost: r.Capacity(l), ID: "all"})
+	return d.ResetAfter
+}

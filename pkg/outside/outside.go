@@ -1,4 +1,4 @@
-// Package outside makes limiters of what others wrote: a worker process in any language.
+// Package outside makes limiters of what others wrote: any Lua script, or a worker process in any language.
 //
 // Such a limiter is judged like ours, by the rule that it claims to keep. If it tells the server's time and all else that
 // a Decision holds, it is replayed field by field; else only what it admits is compared with what the rule has room for.
@@ -24,6 +24,8 @@ type Kind struct {
 	New func(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Option) (limiter.Limiter, error)
 	// Unit tells that a request takes one event, whatever it is asked for.
 	Unit bool
+	// Callers tells that it decides on its caller's clock.
+	Callers bool
 }
 
 // Renewer is a Limiter that can forget what its process keeps, which is quicker than to make another one.

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"math"
 	"slices"
 	"sort"
 	"time"
@@ -45,6 +46,17 @@ func (c Course) eras() []era {
 		from, clear = end.Before, end.After
 	}
 	return out
+}
+
+// ever is the end of a time in which the clock is never set.
+const ever = int64(math.MaxInt64)
+
+// untilSet is the instant up to which the clock was certainly not set.
+func untilSet(eras []era) int64 {
+	if len(eras) < 2 {
+		return ever
+	}
+	return eras[1].from
 }
 
 // bounds are the least and the most that the server's clock can have shown at an instant, by the readings next to it.

@@ -133,6 +133,36 @@ func TestABurstOfLostRepliesIsSettled(t *testing.T) {
 	}
 }
 
+// TestALostCallBeforeAStepBackAccusesNobody: it alone knows of the time before the step, of which what follows keeps
+// what rule 6 says: a bucket is empty, though next to nothing was asked for. Without the step that is a fault.
+func TestALostCallBeforeAStepBackAccusesNobody(t *testing.T) {
+	for name, rule := range rules {
+		for _, by := range []time.Duration{-10 * time.Second, -time.Hour, time.Hour} {
+			ops, course := stepping(rule(), 400, by, 1)
+			step := course.Steps[0]
+			first := find(ops, func(op history.Op) bool { return op.Call > step.After })
+			ops = slices.DeleteFunc(ops[first-1:], func(op history.Op) bool { return op.Call <= step.After && op.Return >= step.Before })
+			lost := history.Op{Client: 9, Request: model.Request{Limit: limit, Cost: 1, ID: "lost"}, Outcome: history.Unknown,
+				Call: step.Before - 3_000_000, Return: step.Before - 2_000_000, Until: ops[len(ops)-1].Return}
+			state, _ := rule().Fresh.Check(epoch.Add(time.Duration(lost.Call+500_000)), lost.Request)
+			for i := range ops {
+				at := ops[i].Decision.At
+				state, ops[i].Decision = state.Check(at, ops[i].Request)
+			}
+			ops = append(ops, lost)
+			if j := JudgeCourse(ops, rule(), course); j.Verdict == Broken || j.Undershoot > 0 {
+				t.Errorf("%s by %v: %s: %s, %d under", name, by, j.Verdict, j.Reason, j.Undershoot)
+			}
+			for i := range ops { // one that bears no time is bounded, by the same
+				ops[i].Decision.At = time.Time{}
+			}
+			if j := JudgeCourse(ops, rule(), course); j.Verdict == Broken || j.Undershoot > 0 {
+				t.Errorf("%s by %v, without times: %s: %s, %d under", name, by, j.Verdict, j.Reason, j.Undershoot)
+			}
+		}
+	}
+}
+
 // TestTheWorstIntervalIsFound: six admissions in a window of five, hidden in a run that asks for little else.
 func TestTheWorstIntervalIsFound(t *testing.T) {
 	l := limiter.Limit{Events: 5, Window: time.Second}
@@ -210,6 +240,42 @@ func TestSpansNeverCountTooMuch(t *testing.T) {
 			}
 			if got := s.within(from, to); got > certain {
 				t.Fatalf("from %d to %d: %d of %d", from, to, got, certain)
+			}
+		}
+	}
+}
+
+// TestAReplyThatSaysNothingIsBroken: a lost reply excuses what follows, and a script that failed does not.
+func TestAReplyThatSaysNothingIsBroken(t *testing.T) {
+	for name, rule := range rules {
+		for class, want := range map[limiter.Class]Verdict{limiter.ClassNoAnswer: Held, limiter.ClassScript: Broken} {
+			ops, course := stepping(rule(), 1000, 0, 1)
+			ops[500].Outcome, ops[500].Class, ops[500].Decision = history.Unknown, class, limiter.Decision{}
+			ops[500].Until = ops[500].Return
+			if j := JudgeCourse(ops, rule(), course); j.Verdict != want {
+				t.Errorf("%s, %s: %s: %s", name, class, j.Verdict, j.Reason)
+			}
+		}
+	}
+}
+
+// TestWhatCanNeverBeAdmittedDoesNotPress: any limiter denies it.
+func TestWhatCanNeverBeAdmittedDoesNotPress(t *testing.T) {
+	for name, rule := range rules {
+		for cost, want := range map[int64]Verdict{limit.Events: Held, limit.Events + 1: Inconclusive} {
+			ops := truthful(rule(), limit, 4, 1)
+			state := rule().Fresh
+			for i := range ops {
+				ops[i].Request.Cost = 1
+				if i > 1 {
+					ops[i].Request.Cost = cost
+				}
+				at := ops[i].Decision.At
+				state, ops[i].Decision = state.Check(at, ops[i].Request)
+				ops[i].Call, ops[i].Return = ops[0].Call, at.UnixNano()+1_000_000
+			}
+			if j := exact(ops, rule()); j.Verdict != want || j.Denied == 0 {
+				t.Errorf("%s, cost %d: %s: %s, %d denied", name, cost, j.Verdict, j.Reason, j.Denied)
 			}
 		}
 	}

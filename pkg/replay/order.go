@@ -108,21 +108,28 @@ func end(t timed) int64 {
 	return t.Return
 }
 
-// pressed turns a history in which nothing broke into held, or says what was missing for that.
-func (j Judgement) pressed(ts []timed, held string) Judgement {
-	demand := int64(0)
+// pressed turns a history in which nothing broke into held, or says what was missing for that. A request that can never
+// be admitted does not press: any limiter denies it.
+func (j Judgement) pressed(ts []timed, rule model.Rule, held string) Judgement {
+	demand, denied := int64(0), 0
 	for _, t := range ts {
+		if t.Request.Cost > rule.Capacity(t.Request.Limit) {
+			continue
+		}
 		demand = plus(demand, t.Request.Cost)
+		if t.Denied() {
+			denied++
+		}
 	}
 	switch {
 	case j.Undershoot > 0:
 		return j.because(Broken, "events were denied that the rule has room for, whatever the order")
-	case j.Failed+j.Unknown > 0 && (demand <= j.Allowance || j.Denied == 0 || j.Allowed == 0):
+	case j.Failed+j.Unknown > 0 && (demand <= j.Allowance || denied == 0 || j.Allowed == 0):
 		return j.because(Inconclusive, fmt.Sprintf("%d of %d calls were not decided (%s)",
 			j.Failed+j.Unknown, j.Attempts, j.undecided))
 	case demand <= j.Allowance:
 		return j.because(Inconclusive, "demand did not pass the limit")
-	case j.Denied == 0:
+	case denied == 0:
 		return j.because(Inconclusive, "nothing was denied")
 	case j.Allowed == 0:
 		return j.because(Inconclusive, "nothing was allowed")
@@ -134,16 +141,14 @@ func (j Judgement) pressed(ts []timed, held string) Judgement {
 }
 
 // undershoot is the cost of the denials that are wrong in every order: at whose return so little had been asked for
-// and not refused that the rule, without a single refill, had room. A cost above the capacity is never owed.
-func undershoot(ops []history.Op, rule model.Rule) int64 {
+// and not refused that the rule, without a single refill, had room. A cost above the capacity is never owed; nor is any
+// after the clock was set, which can empty a bucket.
+func undershoot(ops []history.Op, rule model.Rule, until int64) int64 {
 	takers := byCall(ops, func(op history.Op) bool { return !op.Denied() && op.Outcome != history.Failed })
-	taken := make([]int64, len(takers)+1) // by the first i of them
-	for i, t := range takers {
-		taken[i+1] = plus(taken[i], t.Request.Cost)
-	}
+	taken := sums(takers)
 	sum := int64(0)
 	for i := range ops {
-		if op := &ops[i]; op.Denied() {
+		if op := &ops[i]; op.Denied() && op.Return <= until {
 			before := sort.Search(len(takers), func(i int) bool { return takers[i].Call >= op.Return })
 			if plus(taken[before], op.Request.Cost) <= rule.Capacity(op.Request.Limit) {
 				sum = plus(sum, op.Request.Cost)

@@ -38,8 +38,8 @@ type Judgement struct {
 	Reason     string // why not held; of a held one, how it was judged
 	Allowed    int64
 	Allowance  int64 // the most that the rule admits over the time that passed
-	Overshoot  int64 // Allowed beyond Allowance
-	Undershoot int64 // denied although the rule, whatever the order, had room
+	Overshoot  int64 // Allowed beyond Allowance, or, if that is more, where an exact replay denies
+	Undershoot int64 // denied although the rule, whatever the order, had room, or, if that is more, where a replay admits
 	Attempts   int64
 	Denied     int64
 	Failed     int64
@@ -79,7 +79,7 @@ func describe(d limiter.Decision) string {
 func Judge(ops []history.Op, rule model.Rule, first, last history.Reading) Judgement {
 	c := clock{first, last}
 	if step := c.stepped(); step != 0 {
-		return tally(ops, rule).because(Inconclusive, fmt.Sprintf("the server's clock stepped by %v", step))
+		return tally(ops, rule, ever).because(Inconclusive, fmt.Sprintf("the server's clock stepped by %v", step))
 	}
 	if op := c.misplaced(ops); op != nil {
 		return byBound(ops, rule, c).because(Broken, fmt.Sprintf(
@@ -102,7 +102,7 @@ func exact(ops []history.Op, rule model.Rule) Judgement { return exactIn(ops, ru
 // exactIn judges them on a clock that was set at times.
 func exactIn(ops []history.Op, rule model.Rule, eras []era) Judgement {
 	ops, rule = told(ops, rule.Untold), rule.Told()
-	j := tally(ops, rule)
+	j := tally(ops, rule, untilSet(eras))
 	decided, lost, impossible := sorted(ops, eras)
 	if impossible != nil {
 		return j.because(Broken, fmt.Sprintf("%s bears %d, a time that the server's clock did not show while it was under way",
@@ -118,7 +118,7 @@ func exactIn(ops []history.Op, rule model.Rule, eras []era) Judgement {
 	switch {
 	case found.difference != nil:
 		j.Difference = found.difference
-		j.Undershoot = max(j.Undershoot, undershootOf(*found.difference))
+		j.Overshoot, j.Undershoot = max(j.Overshoot, found.over), max(j.Undershoot, found.under)
 		return j.because(Broken, found.difference.String())
 	case found.excused && j.Overshoot == 0 && j.Undershoot == 0:
 		return j.because(Inconclusive, fmt.Sprintf(
@@ -127,9 +127,9 @@ func exactIn(ops []history.Op, rule model.Rule, eras []era) Judgement {
 		j.Difference = found.open
 		return j.because(Broken, found.open.String())
 	case found.open != nil:
-		return j.pressed(decided, fmt.Sprintf("%d decisions replayed, %d beside lost calls bounded", j.Replayed, j.Loose))
+		return j.pressed(decided, rule, fmt.Sprintf("%d decisions replayed, %d beside lost calls bounded", j.Replayed, j.Loose))
 	}
-	return j.pressed(decided, "every decision replayed")
+	return j.pressed(decided, rule, "every decision replayed")
 }
 
 // told are the calls with what is compared of their decisions.
@@ -159,12 +159,22 @@ func most(decided []timed, rule model.Rule) int64 {
 }
 
 // JudgeCourse judges the calls on one key that was fresh at first, on a clock that was read often and set at times:
-// exactly if every decision bears the server's time, by the worst interval if none does.
+// exactly if every decision bears the server's time, by the worst interval if none does. A script that fails of itself,
+// or whose reply says nothing, is broken whatever else it decides: no fault of a server does that.
 func JudgeCourse(ops []history.Op, rule model.Rule, course Course) Judgement {
+	j := judgeCourse(ops, rule, course)
+	failed := slices.IndexFunc(ops, func(op history.Op) bool { return op.Class == limiter.ClassScript })
+	if failed >= 0 && j.Verdict != Broken {
+		return j.because(Broken, fmt.Sprintf("%s: the script failed, or its reply is none", name(&ops[failed])))
+	}
+	return j
+}
+
+func judgeCourse(ops []history.Op, rule model.Rule, course Course) Judgement {
 	eras := course.eras()
 	for _, e := range eras {
 		if by, yes := e.contradicted(); yes {
-			return tally(ops, rule).because(Inconclusive, fmt.Sprintf("the server's clock stepped by %v", by))
+			return tally(ops, rule, untilSet(eras)).because(Inconclusive, fmt.Sprintf("the server's clock stepped by %v", by))
 		}
 	}
 	timed, untimed := countTimed(ops)
@@ -187,7 +197,7 @@ func JudgeCourse(ops []history.Op, rule model.Rule, course Course) Judgement {
 
 // byBound judges the calls on one fresh key by the most that the rule admits over the time that passed.
 func byBound(ops []history.Op, rule model.Rule, c clock) Judgement {
-	j := tally(ops, rule)
+	j := tally(ops, rule, ever)
 	if len(ops) > 0 {
 		from, to := c.bracket(ops)
 		j.bound(rule.Most(ops[0].Request.Limit, from, to))
@@ -195,7 +205,7 @@ func byBound(ops []history.Op, rule model.Rule, c clock) Judgement {
 	if j.Overshoot > 0 {
 		return j.because(Broken, fmt.Sprintf("%d events admitted where the rule has room for %d", j.Allowed, j.Allowance))
 	}
-	return j.pressed(byCall(ops, func(history.Op) bool { return true }), "by bound")
+	return j.pressed(byCall(ops, func(history.Op) bool { return true }), rule, "by bound")
 }
 
 func (j Judgement) because(v Verdict, reason string) Judgement {
@@ -208,8 +218,8 @@ func (j *Judgement) bound(most int64) {
 	j.Overshoot = max(0, j.Allowed-most)
 }
 
-// tally counts outcomes, and what of the denials is wrong in every order.
-func tally(ops []history.Op, rule model.Rule) Judgement {
+// tally counts outcomes, and what of the denials up to an instant is wrong in every order.
+func tally(ops []history.Op, rule model.Rule, until int64) Judgement {
 	var j Judgement
 	for _, op := range ops {
 		j.Attempts++
@@ -227,7 +237,7 @@ func tally(ops []history.Op, rule model.Rule) Judgement {
 			j.undecided = op.Class
 		}
 	}
-	j.Undershoot = undershoot(ops, rule)
+	j.Undershoot = undershoot(ops, rule, until)
 	return j
 }
 

@@ -10,7 +10,8 @@ import (
 
 // search replays decisions in their order. Where the model disagrees, it first tries the other orders of decisions that
 // bear the same microsecond, then calls before them whose replies were lost: a lost admission shows in the very next
-// reply, whose remaining is lower by it. What no order and no lost call explains is a difference, and that is that.
+// reply, whose remaining is lower by it. What no order and no lost call explains is a difference. The first is what the
+// verdict rests on; what it admits or denies wrongly is counted, and so is that of later ones, see resync.go.
 //
 // When a lost call came in is a guess between two replies, and a log can show much later that it was wrong. So for as
 // long as such a guess weighs, and while a call may still come in, a decision that does not follow is open, and accuses
@@ -30,12 +31,16 @@ type search struct {
 	last    checkpoint  // of the last guess
 	eras    []era
 	expired bool // the key may have been gone when the clock was last set
+	again   int  // the place in all at which to look for the state again after a difference, and how many decisions
+	pause   int  // to leave out after that, if it is not found
 	found
 }
 
 // found is what a search came to.
 type found struct {
 	difference *Difference // the first that nothing explains
+	over       int64       // events admitted where the rule denies, in all differences
+	under      int64       // events denied where the rule admits
 	open       *Difference // the first that a lost call may explain, though none was found that does
 	replayed   int64       // decisions that the model makes too
 	loose      int64       // decisions made while the state was not known
@@ -47,7 +52,7 @@ type found struct {
 func replay(decided, lost []timed, fresh model.State, eras []era) found {
 	tries := 10_000 + 500*len(lost) // enough for some lost calls before each reply that shows them
 	s := search{fresh: fresh, state: fresh, lost: lost, tries: &tries, eras: eras}
-	for at := 0; at < len(decided) && s.difference == nil; {
+	for at := 0; at < len(decided); {
 		group := decided[at : at+tie(decided[at:])]
 		s.step(decided, at, group)
 		at += len(group)
@@ -64,10 +69,11 @@ func (s *search) step(decided []timed, at int, group []timed) {
 		s.newEra(group[0])
 	}
 	s.forget(group)
-	if s.difference = s.generous(group); s.difference != nil {
+	if d := s.generous(group); d != nil {
+		s.differ(d, decided, at, group)
 		return
 	}
-	if s.state == nil && !s.recover(decided, at) {
+	if s.state == nil && !s.resumes(decided, at) {
 		s.loose += int64(len(group))
 		return
 	}
@@ -91,7 +97,7 @@ func (s *search) step(decided []timed, at int, group []timed) {
 		s.state, s.fuzzy = nil, false
 		s.loose += int64(len(group))
 	default:
-		s.difference = d
+		s.differ(d, decided, at, group)
 	}
 }
 

@@ -35,15 +35,17 @@ type placed struct {
 // byWorst judges by the interval of the server's clock in which the rule is broken by most. An admission without a time
 // lies in an interval if its whole call does.
 func byWorst(ops []history.Op, rule model.Rule, eras []era) Judgement {
-	j := tally(ops, rule)
+	until := untilSet(eras)
+	j := tally(ops, rule, until)
 	worst, allowance := worstIn(ops, rule, eras)
 	j.Allowance, j.Overshoot = allowance, max(0, worst.Over())
+	j.Undershoot = max(j.Undershoot, starved(ops, rule, until))
 	if j.Overshoot > 0 {
 		j.Worst = &worst
 		return j.because(Broken, fmt.Sprintf("%d events admitted in %v where the rule has room for %d",
 			worst.Admitted, worst.To.Sub(worst.From)+time.Microsecond, worst.Most))
 	}
-	return j.pressed(byCall(ops, func(history.Op) bool { return true }), "by the worst interval")
+	return j.pressed(byCall(ops, func(history.Op) bool { return true }), rule, "by the worst interval")
 }
 
 // worstIn is the interval of any era in which the rule is broken by most, and what the rule admits in all of them.

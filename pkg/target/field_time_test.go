@@ -152,6 +152,24 @@ func TestFieldClockSteps(t *testing.T) {
 	})
 }
 
+// A request whose time is behind that of the last one must not move the last refill back, or the same time refills twice.
+// (zeromicro/go-zero#4072)
+func TestFieldATimeThatComesLate(t *testing.T) {
+	field(t, only("token-bucket", "gcra"), func(c *caller) {
+		const late = 300 * time.Millisecond // 1.5 tokens
+		c.fresh(limiter.Limit{Events: 10, Window: 2 * time.Second})
+		c.allowed(5)
+		for range 10 {
+			c.pass(-late)
+			c.denied(7)
+			c.pass(late)
+		}
+		if d := c.take(0); d.Remaining != 5 {
+			c.Errorf("5 of 10 were taken and no time passed: %s", show(d))
+		}
+	})
+}
+
 // What was counted before old entries were pruned is denied just after the edge. (apache/shenyu#6754)
 func TestFieldJustAfterTheWindow(t *testing.T) {
 	field(t, every("sliding-counter"), func(c *caller) {

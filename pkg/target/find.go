@@ -83,7 +83,7 @@ func Open(entries []Entry, name string, t outside.Terms) (Entry, error) {
 	}
 	return Entry{
 		Name: name, Summary: "from outside", Twin: rule.Name, BrokenBy: Nothing, State: "its own", Worst: rule.Worst,
-		Rule: rule.Rule, New: kind.New, Outside: &t, Unit: kind.Unit,
+		Rule: rule.Rule, New: kind.New, Outside: &t, Unit: kind.Unit, Callers: kind.Callers,
 	}, nil
 }
 

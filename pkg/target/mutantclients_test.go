@@ -54,7 +54,7 @@ func spoiledClients() []spoiledClient {
 			}
 		}),
 	}, {
-		"client-clock", "token-bucket", "race walk",
+		"client-clock", "token-bucket", "race walk stress",
 		"Each process sends the time of a clock of its own, and these differ by minutes.",
 		func(sound maker, l limiter.Limit) (asks, error) {
 			ahead := time.Duration(os.Getpid()%1000) * time.Minute
@@ -62,7 +62,7 @@ func spoiledClients() []spoiledClient {
 			return as(made), err
 		},
 	}, {
-		"cost-dropped", "sliding-counter", "race walk",
+		"cost-dropped", "sliding-counter", "race walk stress",
 		"The client forgets to send the cost.",
 		on(func(l limiter.Identified) asks {
 			return func(ctx context.Context, key string, cost int64, id string) (limiter.Decision, error) {
@@ -86,7 +86,7 @@ func spoiledClients() []spoiledClient {
 			}
 		}),
 	}, {
-		"window-in-seconds", "fixed-window", "walk",
+		"window-in-seconds", "fixed-window", "walk stress",
 		"The client sends the window in whole seconds.",
 		func(sound maker, l limiter.Limit) (asks, error) {
 			l.Window = max(time.Second, l.Window.Truncate(time.Second)) // wrong
@@ -94,7 +94,7 @@ func spoiledClients() []spoiledClient {
 			return as(made), err
 		},
 	}, {
-		"denials-remembered", "token-bucket", "explore walk",
+		"denials-remembered", "token-bucket", "explore walk stress",
 		"The client answers from memory once it was refused, however long ago.",
 		on(func(l limiter.Identified) asks {
 			var refused atomic.Pointer[limiter.Decision]
@@ -110,7 +110,7 @@ func spoiledClients() []spoiledClient {
 			}
 		}),
 	}, {
-		"sent-again", "gcra", "cut",
+		"sent-again", "gcra", "cut stress",
 		"The client sends a request again upon any error: one whose reply was lost is charged twice.",
 		on(func(l limiter.Identified) asks {
 			return func(ctx context.Context, key string, cost int64, id string) (limiter.Decision, error) {
@@ -122,7 +122,7 @@ func spoiledClients() []spoiledClient {
 			}
 		}),
 	}, {
-		"errors-let-in", "fixed-window", "cut",
+		"errors-let-in", "fixed-window", "cut stress",
 		"The client takes any error for an answer, and lets the request in.",
 		on(func(l limiter.Identified) asks {
 			return func(ctx context.Context, key string, cost int64, id string) (limiter.Decision, error) {
@@ -134,7 +134,7 @@ func spoiledClients() []spoiledClient {
 			}
 		}),
 	}, {
-		"asked-twice", "compact-log", "race explore walk",
+		"asked-twice", "compact-log", "race explore walk stress",
 		"The client sends a request that was let in once more.",
 		on(func(l limiter.Identified) asks {
 			return func(ctx context.Context, key string, cost int64, id string) (limiter.Decision, error) {

@@ -34,8 +34,8 @@ func NewCutter(path string, dial func() (net.Conn, error)) (*Cutter, error) {
 }
 
 // Cut loses the next n replies, each with its connection. The first reply of a connection is passed on: it belongs to
-// setting it up.
-func (c *Cutter) Cut(n int64) { c.armed.Add(n) }
+// setting it up. It takes the place of an earlier Cut that has not lost all of its replies; 0 loses none any more.
+func (c *Cutter) Cut(n int64) { c.armed.Store(n) }
 
 // Lost is how many replies were lost so far.
 func (c *Cutter) Lost() int64 { return c.lost.Load() }

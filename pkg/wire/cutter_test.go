@@ -38,6 +38,8 @@ func TestACutReplyWasExecuted(t *testing.T) {
 			t.Errorf("%d replies lost, want %d", cutter.Lost(), i+1)
 		}
 	}
+	cutter.Cut(1)
+	cutter.Cut(0)
 	if n, err := rdb.Get(ctx, "k").Int(); err != nil || n != 6 {
 		t.Errorf("counted %d, want 6: %v", n, err)
 	}
