@@ -55,8 +55,8 @@ func (p Stress) result(env Env, s *server) *ProveResult {
 func (s *stressing) judge(ctx context.Context, e target.Entry, base string, run stressRun) (ProveRow, error) {
 	row := ProveRow{
 		Limiter: e.Name, Atomic: e.Atomic(), Twin: e.Twin, BrokenBy: e.BrokenBy, Mode: modeStress, Clients: s.Procs * s.Clients,
-		Start: explore.Empty, Skew: e.BrokenBy == target.Skew, Retries: run.Summary.Retries, Faults: run.faults, Verdict: replay.Held,
-		First: ProveSchedule{Before: []ProveKey{}, Steps: []ProveStep{}}, Found: []ProveFound{},
+		Start: explore.Empty, Skew: e.BrokenBy == target.Skew, Retries: run.Summary.Retries, Faults: run.faults, LeftOut: s.leftOut(e),
+		Verdict: replay.Held, First: ProveSchedule{Before: []ProveKey{}, Steps: []ProveStep{}}, Found: []ProveFound{},
 	}
 	if row.Faults == nil {
 		row.Faults = []StressFault{}
@@ -64,8 +64,9 @@ func (s *stressing) judge(ctx context.Context, e target.Entry, base string, run 
 	of := byKey(run.Ops)
 	for i := range s.Keys {
 		key := fleet.WildKey(base, i)
-		j := replay.JudgeCourse(of[key], e.Rule, run.course)
+		j := replay.JudgeCourse(of[key], e.Judged(), run.course)
 		row.StressCounts.add(j)
+		row.Headers = together(row.Headers, headersOf(e, of[key], run.course))
 		row.AtOnce = max(row.AtOnce, atOnce(of[key]))
 		row.worsen(j.Verdict, j.Reason)
 		if row.proof == nil {
