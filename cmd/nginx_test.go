@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -23,25 +24,8 @@ func nginxCommand(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("NGINX", url)
 }
 
-// nginxConf keeps to a folder and to one port of this machine.
-const nginxConf = `daemon off; worker_processes 2; pid %[1]s/pid; error_log %[1]s/error.log; %[4]s
-events { worker_connections 256; }
-http {
-	access_log off;
-	client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/fastcgi;
-	uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi;
-	limit_req_zone $arg_key zone=clients:1m rate=60r/m;
-	limit_req_status 429;
-	server {
-		listen %[2]s;
-		limit_req zone=clients burst=%[3]s nodelay;
-		location / { empty_gif; }
-	}
-}
-`
-
-// startNginx starts an nginx that inherits its socket, as from an nginx that it replaces: so it needs no port that was
-// free a moment ago, and answers from the start.
+// startNginx starts the nginx of examples/ on another port and with that burst. It inherits its socket, as from an nginx
+// that it replaces: so it needs no port that was free a moment ago, and answers from the start.
 func startNginx(dir, burst string) (url string, end func(), err error) {
 	path, err := exec.LookPath("nginx")
 	if err != nil {
@@ -60,18 +44,18 @@ func startNginx(dir, burst string) (url string, end func(), err error) {
 		return "", nil, err
 	}
 	defer socket.Close()
-	user := ""
-	if os.Getuid() == 0 {
-		user = "user root;"
-	}
 	at := listener.Addr().String()
-	conf := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(conf, fmt.Appendf(nil, nginxConf, dir, at, burst, user), 0o600); err != nil {
+	example, err := os.ReadFile("../examples/nginx/nginx.conf")
+	if err != nil {
+		return "", nil, err
+	}
+	conf := strings.NewReplacer("127.0.0.1:8080", at, "burst=20", "burst="+burst).Replace(string(example))
+	if err := os.WriteFile(filepath.Join(dir, "nginx.conf"), []byte(conf), 0o600); err != nil {
 		return "", nil, err
 	}
 	// The shell ends it when its own input ends, which it does when this process is gone, however it went.
 	c := exec.Command("/bin/sh", "-c", `"$0" "$@" & read -r end; kill $!; wait`,
-		path, "-p", dir, "-c", conf, "-e", filepath.Join(dir, "error.log"))
+		path, "-p", dir, "-c", "nginx.conf", "-e", "error.log")
 	c.Env, c.ExtraFiles = append(os.Environ(), "NGINX=3;"), []*os.File{socket}
 	alive, err := c.StdinPipe()
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rlctl/rlctl/pkg/experiment"
+	"github.com/rlctl/rlctl/pkg/outside"
 	"github.com/rlctl/rlctl/pkg/report"
 )
 
@@ -41,11 +42,7 @@ func flagValues(f *pflag.Flag) (texts []string) {
 		return []string{" ***"}
 	case f.Name == "header":
 		for _, value := range list.GetSlice() {
-			name := ""
-			if i := strings.IndexByte(value, ':'); i >= 0 {
-				name = value[:i+1] + " "
-			}
-			texts = append(texts, " "+report.ShellWord(name+"***"))
+			texts = append(texts, " "+report.ShellWord(outside.WithoutValue(value)))
 		}
 		return texts
 	case many:

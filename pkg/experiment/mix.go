@@ -36,6 +36,8 @@ func mix(rows []target.Entry) (target.Entry, error) {
 		switch {
 		case !e.Atomic():
 			return target.Entry{}, fmt.Errorf("%s keeps a state of its own, which it shares with nobody", e.Name)
+		case e.Service != mixed.Service:
+			return target.Entry{}, fmt.Errorf("of %s and %s one is asked over HTTP: what they answer is not judged alike", rows[0].Name, e.Name)
 		case ruleOf(e) != mixed.Twin:
 			return target.Entry{}, fmt.Errorf("%s keeps the rule of %s, %s that of %s: name one with --as", rows[0].Name, mixed.Twin, e.Name, ruleOf(e))
 		}

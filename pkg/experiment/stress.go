@@ -15,8 +15,10 @@ import (
 	"github.com/rlctl/rlctl/pkg/fleet"
 	"github.com/rlctl/rlctl/pkg/history"
 	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/outside"
 	"github.com/rlctl/rlctl/pkg/redisd"
 	"github.com/rlctl/rlctl/pkg/replay"
+	"github.com/rlctl/rlctl/pkg/report"
 	"github.com/rlctl/rlctl/pkg/target"
 	"github.com/rlctl/rlctl/pkg/wire"
 )
@@ -306,6 +308,9 @@ func (p Stress) command(e target.Entry) string {
 		typedName(e.Name, e.Atomic(), e.Twin), p.Duration, p.Limit.Events, p.Limit.Window, p.Procs, p.Clients, p.Keys, p.Timeout, p.Seed)
 	if p.Limit.Burst > 0 {
 		text += fmt.Sprintf(" --burst %d", p.Limit.Burst)
+	}
+	for _, h := range e.Terms().Headers {
+		text += " --header " + report.ShellWord(outside.WithoutValue(h))
 	}
 	if len(p.Faults) > 0 {
 		text += " --fault " + strings.Join(p.Faults, ",")

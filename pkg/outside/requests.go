@@ -97,6 +97,14 @@ func parseHeader(text string) (h header, err error) {
 	return h, nil
 }
 
+// WithoutValue is a header as it may be shown.
+func WithoutValue(text string) string {
+	if i := strings.IndexByte(text, ':'); i >= 0 {
+		return text[:i+1] + " ***"
+	}
+	return "***"
+}
+
 // inToken tells whether a header's name can hold the rune.
 func inToken(r rune) bool {
 	return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || strings.ContainsRune("!#$%&'*+-.^_`|~", r)

@@ -136,7 +136,8 @@ func (t teller) possible(from, to time.Time, events int64) bool {
 }
 
 // longestReset is how long the rule can take to forget a key that is used up: what its model says of the first events,
-// and no less than the time after which it admits all of its capacity once more.
+// and no less than the time after which it admits all of its capacity once more. The model alone could say it, of a log
+// that would have to hold all of its capacity.
 func longestReset(rule model.Rule, l limiter.Limit) time.Duration {
 	capacity := rule.Capacity(l)
 	if capacity == 0 {

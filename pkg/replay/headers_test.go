@@ -41,6 +41,7 @@ var rulesServed = []struct {
 	limit limiter.Limit
 }{
 	{"sliding-log", model.SlidingLog(), limiter.Limit{Events: 20, Window: time.Minute}},
+	{"broken second", model.SlidingLog(), limiter.Limit{Events: 20, Window: 10*time.Second + time.Microsecond}},
 	{"compact-log", model.CompactLog(), limiter.Limit{Events: 20, Window: 10 * time.Second}},
 	{"fixed-window", model.FixedWindow(), limiter.Limit{Events: 20, Window: time.Minute}},
 	{"sliding-counter", model.SlidingCounter(), limiter.Limit{Events: 20, Window: time.Minute}},
