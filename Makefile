@@ -7,14 +7,15 @@ ifeq ($(shell git rev-parse --verify -q HEAD 2>/dev/null),)
 export GOFLAGS += -buildvcs=false
 endif
 
-.PHONY: help demo test check build results pages clean
+.PHONY: help demo test busted check build results peers pages clean
 
 help:
 	@echo 'make demo     race every limiter against 20 processes on a private Redis'
-	@echo 'make test     run all tests'
+	@echo 'make test     run all tests, those of Go and those of the Lua client'
 	@echo 'make check    everything a change must pass: the tests also under the race detector, vet, staticcheck, fuzz'
 	@echo 'make build    build bin/rlctl'
 	@echo 'make results  measure again what the pages show, in under 15 minutes'
+	@echo 'make peers    measure limiters of other libraries beside ours, in under 5 minutes'
 	@echo 'make pages    make pictures and tables again from what was measured'
 	@echo 'make clean    remove what was built'
 
@@ -24,11 +25,17 @@ demo:
 	bin/rlctl race --procs 20 --limit 100
 
 test:
-	@sh tools/setup.sh redis cc
+	@sh tools/setup.sh redis cc python node lua
 	$(GO) test ./...
+	$(GO) test -C peers ./...
+	@$(MAKE) --no-print-directory busted
+
+# The specs of the Lua client.
+busted: build
+	cd lua && busted
 
 check:
-	@sh tools/setup.sh redis cc
+	@sh tools/setup.sh redis cc python node lua
 	@$(GO) run ./internal/check
 
 build:
@@ -40,6 +47,13 @@ results:
 	$(GO) build -buildvcs=auto -o bin/rlctl .
 	$(GO) test ./pkg/target -run Zoo -update
 	$(GO) run ./internal/results
+
+# A module of its own, so that nobody else pulls those libraries in.
+peers: build
+	@sh tools/setup.sh redis cc
+	$(GO) build -C peers -buildvcs=auto -o ../bin/peers .
+	bin/peers compare results/peers.json
+	bin/rlctl report --readme
 
 pages: build
 	$(GO) run ./internal/results pages

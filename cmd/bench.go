@@ -17,7 +17,7 @@ import (
 func newBench(e *env, conn *connFlags) *cobra.Command {
 	p := experiment.Bench{Cost: 1}
 	limit, seed, lasts, warmup := limitFlags{}, hex(0), duration(0), duration(0)
-	hgrm := ""
+	hgrm, strangers := "", outsideFlags{}
 	c := &cobra.Command{
 		Use:   "bench [LIMITER...]",
 		Short: "Measure what a decision costs the server, the client and others",
@@ -47,6 +47,7 @@ func newBench(e *env, conn *connFlags) *cobra.Command {
 	limit.window = window(benchWindow)
 	flags.Lookup("window").DefValue = limit.window.String()
 	flags.Var(whole{&p.Cost, 0, limiter.MaxCost}, "cost", "events that each request takes")
+	strangers.register(e, c)
 	flags.Var(&seed, "seed", "is in the keys (default: random)")
 	flags.BoolVar(&p.Yes, "yes", false, "do not ask before an experiment on a named server")
 	flags.StringArrayVar(&p.Asserts, "assert", nil, "what must hold, such as 'p99_us<5000' or 'gcra/denied:script_us<6'; else exit code 1")
@@ -56,6 +57,9 @@ func newBench(e *env, conn *connFlags) *cobra.Command {
 		p.Limiters, p.Seed, p.Prefix = args, uint64(seed), conn.prefix
 		p.Duration, p.Warmup = time.Duration(lasts), time.Duration(warmup)
 		if p.Limit, err = limit.read(flags); err != nil {
+			return err
+		}
+		if err := strangers.admit(e, c, args); err != nil {
 			return err
 		}
 		var given bool

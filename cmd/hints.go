@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/outside"
 	"github.com/rlctl/rlctl/pkg/redisd"
 	"github.com/rlctl/rlctl/pkg/report"
 	"github.com/rlctl/rlctl/pkg/target"
@@ -32,6 +33,8 @@ func explain(err error, typed string) string {
 		what, hint = bare(err), "a clock that can be set wants Linux and a C compiler: apt install gcc libc6-dev"
 	case errors.Is(err, redisd.ErrNoFolder):
 		what, hint = bare(err), "name a folder that can be written: TMPDIR=DIR "+typed
+	case outside.IsWorker(class(err)):
+		what, hint = named(err), "what a worker is to say: docs/worker.md"
 	case errors.As(err, &refused):
 		what, hint = explainRedis(refused, typed)
 	case exhausted(err):
@@ -76,6 +79,8 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 		return fmt.Sprintf("%s: %s", at, why), "a cluster is reached with --cluster"
 	case limiter.ClassInvalid:
 		return invalid(e.err), ""
+	case limiter.ClassScript:
+		return fmt.Sprintf("%s: %s", at, why), "a script from outside can say in comments what it gets and replies: docs/scripts.md"
 	}
 	return fmt.Sprintf("%s: %s", at, why), ""
 }
@@ -110,6 +115,15 @@ func invalid(err error) string {
 		return "KEY " + field.Problem
 	}
 	return "--" + field.Field + " " + field.Problem
+}
+
+// named is bare after the limiter's name.
+func named(err error) string {
+	var e *limiter.Error
+	if errors.As(err, &e) {
+		return e.Limiter + ": " + bare(err)
+	}
+	return bare(err)
 }
 
 // bare is the innermost reason of an error: what the server said or what the system did, without the way there.

@@ -19,7 +19,7 @@ import (
 func newProve(e *env, conn *connFlags) *cobra.Command {
 	p := experiment.Prove{Skew: true, Starts: []explore.Start{explore.Empty, explore.OneLeft}}
 	st := experiment.Stress{}
-	kept, proof := "", ""
+	kept, proof, strangers := "", "", outsideFlags{}
 	limit, exploring, stressing, lasts, seed := limitFlags{}, true, false, duration(20*time.Second), hex(0)
 	c := &cobra.Command{
 		Use:   "prove [LIMITER...]",
@@ -43,6 +43,7 @@ func newProve(e *env, conn *connFlags) *cobra.Command {
 	flags.IntVar(&p.Calls, "calls", 1, "requests of cost 1 that each client makes")
 	flags.BoolVar(&p.Crash, "crash", true, "let at most one client die, after any command")
 	limit.register(c, 10)
+	strangers.register(e, c)
 	flags.BoolVar(&p.Explain, "explain", false, "show one order of each limiter step by step")
 	flags.StringVar(&p.Schedule, "schedule", "", "run the one schedule with this id again")
 	flags.Var(&lasts, "duration", "under stress: of each limiter")
@@ -54,6 +55,9 @@ func newProve(e *env, conn *connFlags) *cobra.Command {
 	flags.StringVar(&kept, "history", "", "under stress: also write every call to `FILE`, as JSON lines")
 	out := newResultFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		if err := strangers.admit(e, c, append(slices.Clone(args), scheduledName(p.Schedule)...)); err != nil {
+			return err
+		}
 		if stressing {
 			if err := excludes(flags, "stress", append(connectionBut("timeout"), "explore", "calls", "crash", "explain", "schedule")...); err != nil {
 				return err

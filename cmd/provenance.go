@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rlctl/rlctl/pkg/experiment"
+	"github.com/rlctl/rlctl/pkg/report"
 )
 
 // provenance is what this program says of itself in a result.
@@ -22,7 +23,7 @@ func (e *env) provenance() experiment.Provenance {
 func commandLine(c *cobra.Command, args []string) string {
 	words := strings.Fields(c.CommandPath())
 	for _, a := range args {
-		words = append(words, shellWord(redacted(a)))
+		words = append(words, report.ShellWord(redacted(a)))
 	}
 	c.Flags().Visit(func(f *pflag.Flag) {
 		for _, value := range flagValues(f) {
@@ -40,22 +41,13 @@ func flagValues(f *pflag.Flag) (texts []string) {
 		return []string{" ***"}
 	case many:
 		for _, value := range list.GetSlice() {
-			texts = append(texts, " "+shellWord(redacted(value)))
+			texts = append(texts, " "+report.ShellWord(redacted(value)))
 		}
 		return texts
 	case f.NoOptDefVal == f.Value.String():
 		return []string{""}
 	case f.NoOptDefVal != "":
-		return []string{"=" + shellWord(f.Value.String())}
+		return []string{"=" + report.ShellWord(f.Value.String())}
 	}
-	return []string{" " + shellWord(redacted(f.Value.String()))}
-}
-
-// shellWord is the word as a shell reads it.
-func shellWord(word string) string {
-	bare := func(r rune) bool { return plain(r) || strings.ContainsRune("/:=,@%+", r) }
-	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !bare(r) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return []string{" " + report.ShellWord(redacted(f.Value.String()))}
 }

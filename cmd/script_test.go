@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,7 +41,8 @@ func main(entries ...target.Entry) {
 
 var update = flag.Bool("update", false, "rewrite what the scripts compare with")
 
-// TestScripts runs testdata/script: each file is a promise to the user. Beyond testscript's own commands they have
+// TestScripts runs testdata/script: each file is a promise to the user. ROOT is the module's folder. Beyond testscript's
+// own commands they have
 //
 //	redis start [OPTION...]   a private server for this script, with a settable clock at 2023-11-14 22:13:20; sets SOCK and RLCTL_URL
 //	redis clock DURATION|real move its frozen clock, or let it run
@@ -67,7 +69,9 @@ func TestScripts(t *testing.T) {
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Values[serverOf{}] = &scripted{}
-			return nil
+			root, err := filepath.Abs("..")
+			env.Setenv("ROOT", root)
+			return err
 		},
 	})
 }

@@ -1,10 +1,12 @@
 #!/bin/sh
 # Installs what this machine lacks of the programs named, and does nothing where all are there:
 #
-#   sh tools/setup.sh redis cc
+#   sh tools/setup.sh redis cc lua
 #
 # redis: redis-server or valkey-server. cc: a C compiler with the C library's headers, for the tests' settable clock and
-# for the race detector. Debian and Ubuntu, as root or through sudo. macOS with Homebrew is a best effort, unverified.
+# for the race detector. python, node: the interpreters of workers in examples/. lua: Lua 5.1, redis-lua, LuaSocket and
+# busted, for the Lua client and its specs. Debian and Ubuntu, as root or through sudo. macOS with Homebrew is a best
+# effort, unverified, and without Lua.
 set -eu
 
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -12,6 +14,14 @@ has() { command -v "$1" >/dev/null 2>&1; }
 has_redis() { has redis-server || has valkey-server; }
 
 has_cc() { echo 'int main(void) { return 0; }' | cc -include stdio.h -x c -o /dev/null - >/dev/null 2>&1; }
+
+has_python() { has python3; }
+
+has_node() { has node; }
+
+has_lua() {
+	has busted && lua5.1 -e 'require("redis") require("socket.unix") require("dkjson")' >/dev/null 2>&1
+}
 
 die() {
 	echo "setup: $1" >&2
@@ -54,6 +64,9 @@ for program; do
 	case $program in
 	redis) has_redis || missing="$missing redis" ;;
 	cc) has_cc || missing="$missing cc" ;;
+	python) has_python || missing="$missing python" ;;
+	node) has_node || missing="$missing node" ;;
+	lua) has_lua || missing="$missing lua" ;;
 	*) die "unknown program: $program" ;;
 	esac
 done
@@ -65,6 +78,9 @@ if has apt-get; then
 		case $program in
 		redis) packages="$packages redis-server" ;;
 		cc) packages="$packages gcc libc6-dev" ;;
+		python) packages="$packages python3" ;;
+		node) packages="$packages nodejs" ;;
+		lua) packages="$packages lua5.1 lua-redis lua-socket lua-busted" ;;
 		esac
 	done
 	echo "setup: installing$packages" >&2
@@ -72,6 +88,7 @@ if has apt-get; then
 	install_with_apt $packages
 elif has brew; then
 	case $missing in *cc*) die "no C compiler; install one with: xcode-select --install" ;; esac
+	case $missing in *lua*) die "no busted for Lua 5.1; install with luarocks: busted redis-lua luasocket" ;; esac
 	brew install redis
 else
 	die "please install$missing: neither apt-get nor brew is here to do it"

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"maps"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -35,6 +37,30 @@ func TestTally(t *testing.T) {
 		r.end(r.read(strings.NewReader(c.events)))
 		if r.passed != c.passed || r.failed != c.failed || !strings.Contains(out.String(), c.says) || strings.Contains(out.String(), "hush") {
 			t.Errorf("%s: got %d passed, %d failed, want %d, %d and %q in\n%s", name, r.passed, r.failed, c.passed, c.failed, c.says, out.String())
+		}
+	}
+}
+
+// TestSpecs reads the ends of runs of busted.
+func TestSpecs(t *testing.T) {
+	ended := errors.New("exit status 1")
+	for said, c := range map[string]struct {
+		err            error
+		passed, failed int
+	}{
+		"++\n2 successes / 0 failures / 0 errors / 0 pending : 1.2 seconds\n":   {nil, 2, 0},
+		"+-*\n1 success / 1 failure / 1 error / 0 pending : 1.2 seconds\n\nwhy": {ended, 1, 2},
+		"+.\n1 success / 0 failures / 0 errors / 1 pending : 1.2 seconds\n":     {nil, 1, 1},
+		"0 successes / 0 failures / 0 errors / 0 pending : 0.1 seconds\n":       {nil, 0, 1},
+		"3 successes / 0 failures / 0 errors / 0 pending : 0.1 seconds\n":       {ended, 3, 1},
+		"lua: no such module": {ended, 0, 1},
+		"":                    {nil, 0, 1},
+	} {
+		var out bytes.Buffer
+		tally := tally{out: &out}
+		tally.specs(t.Context(), exec.Command("busted"), c.err, said)
+		if tally.passed != c.passed || tally.failed != c.failed || c.failed > 0 && !strings.Contains(out.String(), said) {
+			t.Errorf("%q: got %d passed, %d failed, want %d, %d in\n%s", said, tally.passed, tally.failed, c.passed, c.failed, &out)
 		}
 	}
 }

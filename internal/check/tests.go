@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// tests is a part that runs the tests of all packages, none of them from the cache.
-func tests(flags ...string) func(context.Context, *tally) {
+// tests is a part that runs the tests of all packages of the module in a folder, none of them from the cache.
+func tests(module string, flags ...string) func(context.Context, *tally) {
 	return func(ctx context.Context, t *tally) {
 		args := append([]string{"test", "-json", "-count=1"}, flags...)
 		cmd := command(ctx, "go", append(args, "./...")...)
-		cmd.Stderr = os.Stderr
+		cmd.Dir, cmd.Stderr = module, os.Stderr
 		// Each process of a race build sleeps a second before it ends, and the tests run hundreds of them.
 		cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 		stdout, err := cmd.StdoutPipe()

@@ -103,6 +103,9 @@ func (p Bench) check(rows []target.Entry) error {
 		if _, err := e.New(nil, p.Limit, limiter.WithPrefix(p.Prefix)); err != nil {
 			return refused(e.Name, err)
 		}
+		if e.Unit && p.Cost > 1 {
+			return errUnit(e)
+		}
 		if room := e.Rule.Capacity(p.Limit); p.Cost > room {
 			return fmt.Errorf("--cost: %d is more than %s ever allows at once (%d)", p.Cost, e.Name, room)
 		} else if room > maxTaken/int64(p.Keys) {

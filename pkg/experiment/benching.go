@@ -166,7 +166,7 @@ func (b *benching) disband() {
 func (b *benching) job(row *benched, lasts time.Duration) fleet.Job {
 	b.jobs++
 	return fleet.Job{
-		Target: row.Name, Conn: b.srv.conn, Prefix: b.Prefix, Limit: b.Limit, Cost: b.Cost, Clients: b.Clients,
+		Target: row.Name, Terms: row.Terms(), Unit: row.Unit, Conn: b.srv.conn, Prefix: b.Prefix, Limit: b.Limit, Cost: b.Cost, Clients: b.Clients,
 		Key: fmt.Sprintf("rlctl-%x-%d", b.Seed, b.jobs),
 		Measured: &fleet.Measured{
 			Path: row.path, For: lasts, Every: b.every(), Keys: b.Keys, Zipf: b.Zipf, Room: row.room, Batch: b.Pipeline,

@@ -17,7 +17,7 @@ func certify(e target.Entry, key string, worst *replay.Interval, seed, command s
 		WindowUS: limit.Window.Microseconds(), Burst: limit.Capacity(), FromUS: worst.From.UnixMicro(), ToUS: worst.To.UnixMicro(),
 		Most: worst.Most, Seed: seed, Command: command,
 	}
-	if e.Atomic() {
+	if e.Own() {
 		c.Rule = e.Name
 	}
 	for _, a := range worst.In {

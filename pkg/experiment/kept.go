@@ -27,6 +27,7 @@ func kinds() map[string]func() Result {
 		ProveSchema:      func() Result { return &ProveResult{} },
 		JudgeSchema:      func() Result { return &JudgeResult{} },
 		ZooSchema:        func() Result { return &ZooResult{} },
+		PeersSchema:      func() Result { return &PeersResult{} },
 		ComparisonSchema: func() Result { return &Comparison{} },
 	}
 }

@@ -57,7 +57,7 @@ func (m *mem) all(ctx context.Context, entries []target.Entry) error {
 		if err = m.excuse(err, e.Name); err != nil {
 			return err
 		}
-		if m.Million && !g.grows() && (e.Atomic() || len(m.Limiters) > 0) {
+		if m.Million && !g.grows() && (e.Own() || len(m.Limiters) > 0) {
 			small = append(small, e)
 		}
 	}

@@ -164,7 +164,7 @@ func (r *ProveResult) foot() []report.Line {
 		float64(r.ElapsedUS)/1e6)}
 	for _, row := range r.Results {
 		if row.Verdict == replay.Broken {
-			return append(lines, report.Text("next: rlctl prove --schedule %s", row.First.Schedule))
+			return append(lines, report.Text("next: rlctl prove --schedule %s", row.typed(row.First.Schedule)))
 		}
 	}
 	return lines
@@ -283,7 +283,7 @@ func (row ProveRow) foot() []report.Line {
 		lines = append(lines, report.Text("every order of %s with %s each is covered, and nothing beyond",
 			report.Count(int64(row.Clients), "client", "clients"), report.Count(int64(row.Calls), "call", "calls")))
 		if row.BrokenBy != target.Nothing && row.Expected {
-			lines = append(lines, report.Text("what breaks it is %s: rlctl prove %s", row.BrokenBy, row.Limiter))
+			lines = append(lines, report.Text("what breaks it is %s: rlctl prove %s", row.BrokenBy, row.typed(row.Limiter)))
 		}
 	case row.Verdict == replay.Broken && s.Gap != nil:
 		lines = append(lines, report.Text("%s; what %s had read in step %d was no longer true from step %d on, and it acted on it up to step %d",
@@ -295,7 +295,7 @@ func (row ProveRow) foot() []report.Line {
 		lines = append(lines, report.Text("it takes a pipeline apart, which Redis may do and seldom does"))
 	}
 	if row.States > 0 {
-		lines = append(lines, report.Text("rerun: rlctl prove --schedule %s", s.Schedule))
+		lines = append(lines, report.Text("rerun: rlctl prove --schedule %s", row.typed(s.Schedule)))
 	}
 	if row.Verdict == replay.Broken && row.Twin != "" {
 		lines = append(lines, report.Text("fixed: rlctl race %s --explain", row.Twin))
@@ -381,4 +381,15 @@ func scriptName(sha string) string {
 		}
 	}
 	return sha[:min(8, len(sha))]
+}
+
+// typed is a word of a command line that holds the limiter's name.
+func (row ProveRow) typed(word string) string { return typedName(word, row.Atomic, row.Twin) }
+
+// typedName is such a word in the command line of a limiter; of one from outside, with the rule that it claims to keep.
+func typedName(word string, atomic bool, twin string) string {
+	if !atomic || twin == "" {
+		return word
+	}
+	return report.ShellWord(word) + " --as " + twin
 }

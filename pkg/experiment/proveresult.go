@@ -59,6 +59,7 @@ type ProveRow struct {
 	Expected  bool           `json:"expected"` // it came out as this limiter must
 	proof     *certificate.Certificate
 	First     ProveSchedule `json:"first"` // the simplest that breaks the rule, or else one of the longest that keep it
+	Found     []ProveFound  `json:"found"` // the simplest schedule of each kind of violation, the simplest first
 	ElapsedUS int64         `json:"elapsed_us"`
 }
 
@@ -71,6 +72,13 @@ type ProveSchedule struct {
 	Gap      *ProveGap    `json:"gap"`      // null if no client acted on what was no longer true
 	Before   []ProveKey   `json:"before"`
 	Steps    []ProveStep  `json:"steps"`
+}
+
+// ProveFound is one way in which schedules break the rule.
+type ProveFound struct {
+	Kind     explore.Kind `json:"kind"`
+	Schedule string       `json:"schedule"` // the id of the simplest that does
+	Reason   string       `json:"reason"`
 }
 
 // ProveGap is the stretch in which what a client had read was no longer true. Steps count from 1.
@@ -115,8 +123,16 @@ func (p scheduled) row(found explore.Result) ProveRow {
 		Limiter: p.Entry.Name, Atomic: p.Entry.Atomic(), Twin: p.Entry.Twin, BrokenBy: p.Entry.BrokenBy, Mode: "explore",
 		Clients: p.Clients, Calls: p.Calls, Start: p.Start, Skew: p.Skew, Slots: found.Slots, Orders: found.Orders,
 		States: found.States, Crashes: found.Crashes, Violating: found.Violating, Retries: found.Retries, Faults: []StressFault{}, Verdict: replay.Held,
-		First: p.schedule(found.Shown, found.Slots),
+		First: p.schedule(found.Shown, found.Slots), Found: p.found(found.Found),
 	}
+}
+
+func (p scheduled) found(all []explore.Found) []ProveFound {
+	out := []ProveFound{}
+	for _, f := range all {
+		out = append(out, ProveFound{Kind: f.Kind, Schedule: p.id(f.Order), Reason: f.Reason})
+	}
+	return out
 }
 
 func (p scheduled) schedule(s explore.Schedule, slots int64) ProveSchedule {

@@ -24,6 +24,7 @@ type Race struct {
 	Rounds         int   // 1 to 1,000
 	Seed           uint64
 	GoroutinesOnly bool // all clients in one process
+	Mix            bool // all limiters at once on one key, the processes taking them in turn
 	Prefix         string
 	Conn           target.Conn
 	Private        bool          // on a server of its own; Conn then only says how long to wait
@@ -45,11 +46,15 @@ const (
 
 // Validate returns an error that begins with the flag at fault, if one is.
 func (p Race) Validate(catalogue []target.Entry) error {
-	rows, err := named(catalogue, p.Limiters)
+	rows, err := p.rows(catalogue)
 	if err != nil {
 		return err
 	}
 	switch {
+	case p.Mix && p.GoroutinesOnly:
+		return errors.New("--mix: excluded by --goroutines-only")
+	case p.Mix && p.Procs < len(p.Limiters):
+		return fmt.Errorf("--mix: %d limiters want as many --procs, got %d", len(p.Limiters), p.Procs)
 	case p.Procs < 1 || p.Procs > maxProcs:
 		return fmt.Errorf("--procs: want 1 to %d, got %d", maxProcs, p.Procs)
 	case p.Clients < 1 || p.Clients > maxClients:
@@ -78,9 +83,15 @@ func (p Race) Validate(catalogue []target.Entry) error {
 		if _, err := e.New(nil, p.Limit, limiter.WithPrefix(p.Prefix)); err != nil {
 			return refused(e.Name, err)
 		}
+		if e.Unit && p.Cost > 1 {
+			return errUnit(e)
+		}
 	}
 	return nil
 }
+
+// errUnit refuses a cost for a limiter that knows none.
+func errUnit(e target.Entry) error { return fmt.Errorf("--cost: %s takes one event a request", e.Name) }
 
 // refused names the flag behind what a limiter refuses.
 func refused(name string, err error) error {
@@ -134,7 +145,7 @@ func (p Race) Run(ctx context.Context, env Env) (*RaceResult, error) {
 	if err := p.Validate(env.Catalogue); err != nil {
 		return nil, err
 	}
-	rows, err := named(env.Catalogue, p.Limiters)
+	rows, err := p.rows(env.Catalogue)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -113,7 +114,7 @@ func (r *RaceResult) table() report.Table {
 	for _, group := range r.groups() {
 		for _, row := range group {
 			name := row.Limiter
-			if row.Atomic && len(group) > 1 {
+			if row.Twin == "" && len(group) > 1 {
 				name = "  " + name
 			}
 			t.Add(report.Plain(name), number(row.Attempts), number(row.Allowed), number(row.Allowance),
@@ -124,15 +125,12 @@ func (r *RaceResult) table() report.Table {
 	return t
 }
 
-// groups puts those with one rule together, the one that claims to be atomic last.
+// groups puts those with one rule together, the one whose rule it is last.
 func (r *RaceResult) groups() [][]RaceRow {
 	var order []string
 	groups := map[string][]RaceRow{}
 	for _, row := range r.Results {
-		rule := row.Twin
-		if row.Atomic {
-			rule = row.Limiter
-		}
+		rule := cmp.Or(row.Twin, row.Limiter)
 		if groups[rule] == nil {
 			order = append(order, rule)
 		}
@@ -148,7 +146,10 @@ func (r *RaceResult) groups() [][]RaceRow {
 }
 
 func rank(row RaceRow) int {
-	if row.Atomic {
+	switch {
+	case row.Twin == "":
+		return 2
+	case row.Atomic:
 		return 1
 	}
 	return 0
@@ -205,8 +206,8 @@ func (r *RaceResult) foot() []report.Line {
 			report.Count(sum.Retries, "retry", "retries"), float64(r.ElapsedUS)/1e6),
 		report.Text("seed %s: it gives the request ids again, not the interleaving", r.Seed))
 	for _, row := range r.Results {
-		if row.Verdict == replay.Broken && row.BrokenBy == target.Race {
-			return append(lines, report.Text("next: rlctl race %s --explain", row.Limiter))
+		if row.Verdict == replay.Broken && (row.BrokenBy == target.Race || row.Atomic && row.Twin != "") {
+			return append(lines, report.Text("next: rlctl race %s --explain", typedName(row.Limiter, row.Atomic, row.Twin)))
 		}
 	}
 	return lines

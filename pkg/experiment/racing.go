@@ -76,8 +76,14 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 	if err != nil {
 		return RaceRound{}, err
 	}
+	job := r.job(e, client)
+	if r.Mix {
+		if job, err = r.share(job); err != nil {
+			return RaceRound{}, err
+		}
+	}
 	start := time.Now()
-	got, err := r.fleet.Run(ctx, r.job(e, client))
+	got, err := r.fleet.Run(ctx, job)
 	elapsed := time.Since(start)
 	if err != nil || len(got.Deaths) > 0 {
 		r.disband()
@@ -85,18 +91,18 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 	if err != nil {
 		return RaceRound{}, err
 	}
-	return r.judge(context.WithoutCancel(ctx), e, key, first, got, elapsed)
+	return r.judge(context.WithoutCancel(ctx), e, client, key, first, got, elapsed)
 }
 
 // judge is what a round came to, an interrupted one too.
 func (r *race) judge(
-	ctx context.Context, e target.Entry, key string, first history.Reading, got fleet.Round, elapsed time.Duration,
+	ctx context.Context, e target.Entry, client, key string, first history.Reading, got fleet.Round, elapsed time.Duration,
 ) (RaceRound, error) {
 	last, err := r.srv.now(ctx, key)
 	if err != nil {
 		return RaceRound{}, err
 	}
-	immortal, err := r.srv.immortal(ctx, key)
+	immortal, err := r.srv.lasting(ctx, e, client, key)
 	if err != nil && !forbidden(err) {
 		return RaceRound{}, err
 	}
@@ -148,7 +154,7 @@ func (r *race) disband() {
 
 func (r *race) job(e target.Entry, key string) fleet.Job {
 	j := fleet.Job{
-		Target: e.Name, Conn: r.srv.conn, Prefix: r.Prefix, Limit: r.Limit, Key: key, Cost: r.Cost,
+		Target: e.Name, Terms: e.Terms(), Conn: r.srv.conn, Prefix: r.Prefix, Limit: r.Limit, Key: key, Cost: r.Cost,
 		Attempts: r.attempts(), Clients: r.Clients, IDs: key,
 	}
 	if r.GoroutinesOnly {

@@ -41,13 +41,27 @@ const skewed = "+skew"
 
 var errSchedule = errors.New("--schedule: want an id as prove shows it, like naive-counter:k2c1:100/1m0s:last:ABAB")
 
+// ScheduledLimiter is the name in a schedule's id; empty if it is none.
+func ScheduledLimiter(id string) string {
+	name, _ := splitSchedule(id)
+	return name
+}
+
+// splitSchedule takes an id apart. A name from outside may hold colons.
+func splitSchedule(id string) (name string, fields []string) {
+	all := strings.Split(id, ":")
+	if len(all) < 5 {
+		return "", nil
+	}
+	return strings.Join(all[:len(all)-4], ":"), all[len(all)-4:]
+}
+
 // scheduled reads the id of the plan's one schedule.
 func (p Prove) scheduled(catalogue []target.Entry) (scheduled, error) {
-	fields := strings.Split(p.Schedule, ":")
-	if len(fields) < 5 {
+	name, fields := splitSchedule(p.Schedule)
+	if name == "" {
 		return scheduled{}, errSchedule
 	}
-	name, fields := strings.Join(fields[:len(fields)-4], ":"), fields[len(fields)-4:]
 	e, err := target.Find(catalogue, name)
 	if err != nil {
 		return scheduled{}, fmt.Errorf("--schedule: %w", err)

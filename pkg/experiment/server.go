@@ -130,6 +130,30 @@ func (s *server) immortal(ctx context.Context, key string) (bool, error) {
 	return ttl == noTTL, err
 }
 
+// immortalOf tells whether any key that names the client has no TTL. It looks at all keys, of a private server only: what
+// keys one from outside has is not known, and nobody else's are looked through for them.
+func (s *server) immortalOf(ctx context.Context, client string) (bool, error) {
+	if !s.Private {
+		return false, nil
+	}
+	keys, err := s.rdb.Keys(ctx, "*"+client+"*").Result()
+	for i := 0; i < len(keys) && err == nil; i++ {
+		var without bool
+		if without, err = s.immortal(ctx, keys[i]); without {
+			return true, err
+		}
+	}
+	return false, uncounted(err)
+}
+
+// lasting tells whether a limiter left a key of a client without a TTL.
+func (s *server) lasting(ctx context.Context, e target.Entry, client, key string) (bool, error) {
+	if e.Outside != nil {
+		return s.immortalOf(ctx, client)
+	}
+	return s.immortal(ctx, key)
+}
+
 // uncounted classifies the error of a command that takes nothing from anybody.
 func uncounted(err error) error {
 	err = limiter.Classify("", err, false)

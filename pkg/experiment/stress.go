@@ -97,9 +97,10 @@ type stressing struct {
 	random *rand.Rand
 
 	// Of the limiter under way.
-	fleet  *fleet.Fleet
-	killed int            // workers
-	steps  []history.Step // of the clock
+	fleet   *fleet.Fleet
+	killed  int            // workers
+	steps   []history.Step // of the clock
+	outside int            // limiters so far, in all runs
 }
 
 // Run stresses each limiter. One that an interrupt or an error ends returns what there is, marked partial, beside the
@@ -175,6 +176,10 @@ func (s *stressing) row(ctx context.Context, e target.Entry) (ProveRow, error) {
 		clock.Real()
 	}
 	base := fmt.Sprintf("rlctl-%x-%s", s.Seed, e.Name)
+	if e.Outside != nil { // whose name may be anything
+		s.outside++
+		base = fmt.Sprintf("rlctl-%x-outside-%d", s.Seed, s.outside)
+	}
 	run, err := s.run(ctx, e, base)
 	if err != nil {
 		return ProveRow{}, err
@@ -238,10 +243,15 @@ func (s *stressing) run(ctx context.Context, e target.Entry, base string) (run s
 func (s *stressing) job(e target.Entry, base string) fleet.Job {
 	conn := target.Conn{Socket: filepath.Join(s.srv.kept.Dir(), "cutter"), Timeout: s.Timeout}
 	w := &fleet.Wild{For: s.Duration, Keys: s.Keys, Costs: s.costs(), Pause: longestPause, Seed: s.Seed}
+	if e.Unit {
+		w.Costs = []int64{1}
+	}
 	if e.BrokenBy == target.Skew {
 		w.Skew = skews(s.Procs)
 	}
-	return fleet.Job{Target: e.Name, Conn: conn, Prefix: s.Prefix, Limit: s.Limit, Key: base, Clients: s.Clients, IDs: base, Wild: w}
+	return fleet.Job{
+		Target: e.Name, Terms: e.Terms(), Conn: conn, Prefix: s.Prefix, Limit: s.Limit, Key: base, Clients: s.Clients, IDs: base, Wild: w,
+	}
 }
 
 // longestPause lets callers meet in ever new ways.
@@ -293,7 +303,7 @@ func (s *stressing) history(e target.Entry, run stressRun) history.History {
 // command is what makes such a run again.
 func (p Stress) command(e target.Entry) string {
 	text := fmt.Sprintf("rlctl prove --stress %s --duration %s --limit %d/%s --procs %d --clients %d --keys %d --timeout %s --seed %x",
-		e.Name, p.Duration, p.Limit.Events, p.Limit.Window, p.Procs, p.Clients, p.Keys, p.Timeout, p.Seed)
+		typedName(e.Name, e.Atomic(), e.Twin), p.Duration, p.Limit.Events, p.Limit.Window, p.Procs, p.Clients, p.Keys, p.Timeout, p.Seed)
 	if p.Limit.Burst > 0 {
 		text += fmt.Sprintf(" --burst %d", p.Limit.Burst)
 	}

@@ -152,7 +152,7 @@ func unsteppable(s *stressing, e target.Entry) string {
 	switch {
 	case s.srv.kept.Clock() == nil:
 		return "a clock that can be set wants Linux and a C compiler"
-	case !e.Atomic():
+	case !e.Own():
 		return "it decides without the server's clock, or does not tell it"
 	}
 	return ""

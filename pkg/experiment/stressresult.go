@@ -56,7 +56,7 @@ func (s *stressing) judge(ctx context.Context, e target.Entry, base string, run 
 	row := ProveRow{
 		Limiter: e.Name, Atomic: e.Atomic(), Twin: e.Twin, BrokenBy: e.BrokenBy, Mode: modeStress, Clients: s.Procs * s.Clients,
 		Start: explore.Empty, Skew: e.BrokenBy == target.Skew, Retries: run.Summary.Retries, Faults: run.faults, Verdict: replay.Held,
-		First: ProveSchedule{Before: []ProveKey{}, Steps: []ProveStep{}},
+		First: ProveSchedule{Before: []ProveKey{}, Steps: []ProveStep{}}, Found: []ProveFound{},
 	}
 	if row.Faults == nil {
 		row.Faults = []StressFault{}
@@ -71,16 +71,8 @@ func (s *stressing) judge(ctx context.Context, e target.Entry, base string, run 
 		if row.proof == nil {
 			row.proof = certify(e, key, j.Worst, fmt.Sprintf("%x", s.Seed), s.command(e))
 		}
-		ttl, err := s.ttl(ctx, e, key)
-		if err != nil {
+		if err := s.lifetime(ctx, &row, e, key, of[key]); err != nil {
 			return row, err
-		}
-		if ttl == noTTL {
-			row.Immortal++
-			row.worsen(replay.Broken, "a key was left without a TTL")
-		}
-		if longest := e.Rule.Longest(s.Limit) + time.Millisecond; ttl > longest && writtenAfter(of[key], s.steps) && e.BrokenBy != target.Skew {
-			row.worsen(replay.Broken, fmt.Sprintf("a key was left with a TTL of %v, where %v suffices", ttl, longest))
 		}
 	}
 	for _, f := range run.faults {
@@ -183,13 +175,28 @@ func atOnce(ops []history.Op) int64 {
 	return most
 }
 
-// ttl is the time to live of the limiter's key: noTTL, or another negative number if there is no key.
-func (s *stressing) ttl(ctx context.Context, e target.Entry, client string) (time.Duration, error) {
+// lifetime judges what a client left in Redis. Of a limiter from outside it is not known how long that must live.
+func (s *stressing) lifetime(ctx context.Context, row *ProveRow, e target.Entry, client string, ops []history.Op) error {
 	key, err := limiter.Key(s.Prefix, client, e.Name)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return s.srv.ttl(ctx, key)
+	immortal, err := s.srv.lasting(ctx, e, client, key)
+	if err != nil {
+		return err
+	}
+	if immortal {
+		row.Immortal++
+		row.worsen(replay.Broken, "a key was left without a TTL")
+	}
+	if e.Outside != nil || e.BrokenBy == target.Skew {
+		return nil
+	}
+	ttl, err := s.srv.ttl(ctx, key)
+	if longest := e.Rule.Longest(s.Limit) + time.Millisecond; ttl > longest && writtenAfter(ops, s.steps) {
+		row.worsen(replay.Broken, fmt.Sprintf("a key was left with a TTL of %v, where %v suffices", ttl, longest))
+	}
+	return err
 }
 
 // writtenAfter tells whether a key was certainly written after the last step of the clock, which changes all TTLs.

@@ -12,6 +12,7 @@ import (
 // client runs only to find a place that is not known yet: a fresh limiter is given all replies on the way, as they were
 // recorded, and what it does after the last is noted.
 type behaviour struct {
+	n     int64      // of all that were met
 	from  *behaviour // nil of a client that has not begun
 	reply string     // what led here from there; of the start of a call, nothing
 	next  map[string]*behaviour
@@ -43,12 +44,18 @@ func (x *explorer) after(ctx context.Context, i int, b *behaviour, reply string)
 	if next := b.next[reply]; next != nil {
 		return next, nil
 	}
-	next := &behaviour{from: b, reply: reply, next: map[string]*behaviour{}}
+	next := x.place(b, reply)
 	if _, err := x.perform(ctx, i, next); err != nil {
 		return nil, err
 	}
 	b.next[reply] = next
 	return next, nil
+}
+
+// place is a place not met before.
+func (x *explorer) place(from *behaviour, reply string) *behaviour {
+	x.places++
+	return &behaviour{n: x.places, from: from, reply: reply, next: map[string]*behaviour{}}
 }
 
 // perform brings a fresh client i to a place, and notes what it does there if that is not known. It returns the client's

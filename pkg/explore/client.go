@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/outside"
 	"github.com/rlctl/rlctl/pkg/wire"
 )
 
@@ -55,8 +57,8 @@ type explorer struct {
 	closed   chan struct{}
 	start    snapshot
 	judge    judge
-	reads    map[string]bool // commands that cannot write, and others
-	client   string          // the id that all ask for
+	memory
+	client string // the id that all ask for
 }
 
 // open connects the clients, loads what they need, and makes the state from which all schedules start. The clock stands
@@ -67,7 +69,7 @@ func open(ctx context.Context, srv Server, p Plan) (*explorer, error) {
 	x := &explorer{
 		plan: p, srv: srv, at: time.UnixMicro(now - now%window + window/2 + 1), closed: make(chan struct{}), client: "explored",
 		events: make(chan event, p.Clients), // of each client one command is parked or one end is told at a time
-		reads:  map[string]bool{},
+		memory: newMemory(),
 	}
 	x.setClock(x.at)
 	x.passing.Store(true)
@@ -130,10 +132,10 @@ func (x *explorer) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// options are those of client i. Only limiters that are not atomic decide on their caller's clock.
+// options are those of client i. Ours that are atomic never decide on their caller's clock.
 func (x *explorer) options(i int) []limiter.Option {
 	opts := []limiter.Option{limiter.WithPrefix(x.plan.Prefix)}
-	if x.plan.Entry.Atomic() {
+	if x.plan.Entry.Own() {
 		return opts
 	}
 	skew := int64(0)
@@ -164,8 +166,8 @@ func (x *explorer) tell(e event) {
 
 // prepare loads scripts and connections with a peek a client, and makes the start.
 func (x *explorer) prepare(ctx context.Context) error {
-	if err := x.control.FlushDB(ctx).Err(); err != nil {
-		return fmt.Errorf("empty the server: %w", err)
+	if err := x.empty(ctx); err != nil {
+		return err
 	}
 	for _, c := range x.clients {
 		if err := x.renew(c); err != nil {
@@ -175,6 +177,9 @@ func (x *explorer) prepare(ctx context.Context) error {
 			return fmt.Errorf("prepare a client: %w", err)
 		}
 	}
+	if err := x.empty(ctx); err != nil { // of what peeks left
+		return err
+	}
 	if err := x.fill(ctx); err != nil {
 		return err
 	}
@@ -182,6 +187,13 @@ func (x *explorer) prepare(ctx context.Context) error {
 	x.start, err = x.take()
 	x.passing.Store(false)
 	return err
+}
+
+func (x *explorer) empty(ctx context.Context) error {
+	if err := x.control.FlushDB(ctx).Err(); err != nil {
+		return fmt.Errorf("empty the server: %w", err)
+	}
+	return nil
 }
 
 // refill makes a start that is not in Redis but in the process of the first client.
@@ -196,7 +208,13 @@ func (x *explorer) refill(ctx context.Context, i int) error {
 
 // renew gives a client a fresh limiter.
 func (x *explorer) renew(c *client) (err error) {
+	kept := c.limiter
 	*c = client{proxy: c.proxy, rdb: c.rdb, opts: c.opts}
+	if again, ok := kept.(outside.Renewer); ok {
+		again.Renew()
+		c.limiter = kept
+		return nil
+	}
 	c.limiter, err = x.plan.Entry.New(c.rdb, x.plan.Limit, c.opts...)
 	return err
 }
@@ -209,12 +227,12 @@ func (x *explorer) fill(ctx context.Context) error {
 	left := x.plan.Entry.Rule.Capacity(x.plan.Limit) - 1
 	for n := 0; left > 0; n++ {
 		cost := int64(1)
-		if left > limiter.MaxLogCost {
+		if left > limiter.MaxLogCost && !x.plan.Entry.Unit {
 			cost = limiter.MaxLogCost
 		}
 		d, err := check(ctx, x.clients[0].limiter, x.client, cost, "fill-"+strconv.Itoa(n))
 		if err != nil {
-			return fmt.Errorf("take all events but one: %w", err)
+			return fmt.Errorf("%w: take all events but one: %w", ErrFailed, err)
 		}
 		if !d.Allowed {
 			return fmt.Errorf("%w: %d to go", ErrRefused, left)
@@ -232,12 +250,21 @@ func check(ctx context.Context, l limiter.Limiter, key string, cost int64, id st
 	return l.Check(ctx, key, cost)
 }
 
+// end ends what a limiter keeps running.
+func end(l limiter.Limiter) error {
+	if c, ok := l.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
 func (x *explorer) close() {
 	close(x.closed)
 	for _, c := range x.clients {
-		err := errors.Join(c.rdb.Close(), c.proxy.Close())
+		err := errors.Join(c.rdb.Close(), c.proxy.Close(), end(c.limiter))
 		_ = err // nothing is lost: the server they led to is thrown away
 	}
+	_ = end(x.late)
 	for _, u := range append(x.watching, x.direct) {
 		if u != nil {
 			u.Close()

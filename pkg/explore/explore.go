@@ -11,14 +11,15 @@
 // once, and the number of orders is that of the ways through all positions. Equal is what agrees in all keys with their
 // values and times of death, in where every client stands, and in all that the judge will want to know. A client is a
 // function of what it was answered (behaviour.go), so the true one runs only to find out what it does after replies that
-// were not met before; a step (position.go) gives the server the state and the command, and asks for the state again.
-// The first client to begin is always A, the second B, and so on, since clients differ in nothing but their name; the
-// count is multiplied by their permutations.
+// were not met before. Redis is a function of what it holds and is asked (answer.go): it is given the state and the command,
+// and asked for the state again, where the two did not meet before. The first client to begin is always A, the second B,
+// and so on, since clients differ in nothing but their name; the count is multiplied by their permutations.
 //
 // The judge (judge.go) looks at what was answered and at what is left: never more admitted than there was room for, some
-// order of the calls in which the rule decides the same, no refusal that changes the state, no key without a TTL, and
-// everybody admitted again when time has passed. What is reported is run once more, with a look at Redis after each
-// step, and must come out the same.
+// order of the calls in which the rule decides the same, no refusal that changes the state, keys that live as long as the
+// rule says, and everybody admitted again when time has passed. Live clients then go one way to each end that breaks the rule, and to
+// a sample of the others (confirm.go), and must come to the same. What is reported is run with a look at Redis after each
+// step.
 //
 // What it shows holds for these clients, this start and a clock that stands still. It cannot show what needs more
 // clients or time that passes between two commands.
@@ -77,8 +78,15 @@ type Result struct {
 	States    int64    // that were told apart
 	Crashes   int64    // states in which a client died
 	Retries   int64    // the most, in one schedule, that limiters sent again because others got in their way
-	Steps     int64    // that it took, each a command that the server ran
+	Steps     int64    // from one state to another
 	Shown     Schedule // the simplest schedule that breaks the rule; or else one of the longest that keep it
+	Found     []Found  // the simplest schedule of each kind of violation, the simplest first
+}
+
+// Found is one way in which schedules break the rule.
+type Found struct {
+	Violation
+	Order string // of the simplest such schedule
 }
 
 // ErrNotDeterministic is returned when the same schedule came out differently: its clients look at something that is
@@ -125,13 +133,13 @@ func Replay(ctx context.Context, srv Server, p Plan, order string) (Result, erro
 	r := Result{Slots: x.judge.slots, Orders: 1}
 	choices, err := parseOrder(order, p)
 	if err == nil {
-		r.Shown, err = x.watch(ctx, choices)
+		r.Shown, err = x.live(ctx, choices, true)
 	}
 	if err != nil {
 		return r, fmt.Errorf("explore %s: %w", p.Entry.Name, err)
 	}
-	if r.Shown.Violation != nil {
-		r.Violating = 1
+	if v := r.Shown.Violation; v != nil {
+		r.Violating, r.Found = 1, []Found{{*v, r.Shown.Order}}
 	}
 	r.Retries = r.Shown.Retries
 	return r, nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rlctl/rlctl/pkg/explore"
 	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/model"
 	"github.com/rlctl/rlctl/pkg/redisd"
 	"github.com/rlctl/rlctl/pkg/redisd/redisdtest"
 	"github.com/rlctl/rlctl/pkg/target"
@@ -226,6 +227,82 @@ func TestEveryKindOfViolationIsSeen(t *testing.T) {
 	}
 }
 
+// TestATTLThatIsNotTheRulesIsSeen: the key dies when a bucket in which as much is used does, not a refill later, though
+// a fuller one lives that long, and no millisecond earlier.
+func TestATTLThatIsNotTheRulesIsSeen(t *testing.T) {
+	srv := redisdtest.Start(t, redisd.Options{Clock: true})
+	for off, want := range map[time.Duration]explore.Kind{
+		0: "", 12 * time.Second: explore.Lifetime, time.Millisecond: explore.Lifetime, -time.Millisecond: explore.Lifetime,
+	} {
+		p := bad(t, func(rdb redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+			return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+				d, err := l.Check(ctx, key, cost)
+				if d.Remaining == 3 { // of 5: the second of two clients
+					err = errors.Join(err, rdb.PExpire(ctx, "ratelimit:{"+key+"}:gcra", d.ResetAfter+off).Err())
+				}
+				return d, err
+			})
+		})
+		p.Start = explore.Empty
+		r, err := explore.Run(t.Context(), srv, p, nil)
+		var got explore.Kind
+		if v := r.Shown.Violation; v != nil {
+			got = v.Kind
+		}
+		if err != nil || got != want {
+			t.Errorf("off by %v: %v, %+v", off, err, r.Shown.Violation)
+		}
+	}
+}
+
+// TestARedisThatAnswersAtRandomIsNotJudged: what a command is answered is remembered, so it must follow from the state.
+func TestARedisThatAnswersAtRandomIsNotJudged(t *testing.T) {
+	srv := redisdtest.Start(t, redisd.Options{Clock: true})
+	p := bad(t, func(rdb redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+		return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+			d, err := l.Check(ctx, key, cost)
+			if err == nil && cost > 0 {
+				err = errors.Join(rdb.SAdd(ctx, "many", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16).Err(),
+					rdb.SRandMemberN(ctx, "many", 16).Err(), rdb.SPop(ctx, "many").Err())
+			}
+			return d, err
+		})
+	})
+	if _, err := explore.Run(t.Context(), srv, p, nil); !errors.Is(err, explore.ErrNotDeterministic) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestWhatIsUntoldOrChargedByRuleIsNoFault: a limiter is judged by what it says that it does.
+func TestWhatIsUntoldOrChargedByRuleIsNoFault(t *testing.T) {
+	srv := redisdtest.Start(t, redisd.Options{Clock: true})
+	vague := bad(t, func(_ redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+		return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+			d, err := l.Check(ctx, key, cost)
+			d.Remaining, d.RetryAfter, d.ResetAfter = d.Remaining+1, time.Hour, time.Duration(time.Now().UnixNano())
+			return d, err
+		})
+	})
+	charging := plan(t, "charging-log", 2)
+	for name, c := range map[string]struct {
+		explore.Plan
+		change func(*model.Rule)
+	}{
+		"vague":    {vague, func(r *model.Rule) { r.Untold = model.AllFields }},
+		"charging": {charging, func(r *model.Rule) { r.Charges = true }},
+	} {
+		before, err := explore.Run(t.Context(), srv, c.Plan, nil)
+		if err != nil || before.Violating == 0 {
+			t.Errorf("%s: %v, nothing is wrong", name, err)
+		}
+		c.change(&c.Entry.Rule)
+		after, err := explore.Run(t.Context(), srv, c.Plan, nil)
+		if err != nil || after.Violating != 0 || after.Orders != before.Orders {
+			t.Errorf("%s, as a rule: %v, %d of %d orders violate: %+v", name, err, after.Violating, after.Orders, after.Shown.Violation)
+		}
+	}
+}
+
 // TestAClientThatLooksElsewhereIsNotJudged: what differs from run to run is no finding. Here a limiter asks for
 // something else each time that it is made.
 func TestAClientThatLooksElsewhereIsNotJudged(t *testing.T) {
@@ -253,6 +330,9 @@ func TestWhatAClientThatDiesLeavesBehind(t *testing.T) {
 	if err != nil || r.Shown.Violation == nil || r.Shown.Violation.Kind != explore.Lifetime || r.Shown.Order != "aB" {
 		t.Fatalf("%v, %+v", err, r.Shown)
 	}
+	if len(r.Found) != 1 || r.Found[0].Kind != explore.Lifetime || r.Found[0].Order != "aB" {
+		t.Errorf("found %+v", r.Found)
+	}
 	again, err := explore.Replay(t.Context(), srv, p, "aB")
 	if err != nil || again.Violating != 1 || again.Shown.Order != "aB" || len(again.Shown.Steps) != 2 || !again.Shown.Steps[0].Died {
 		t.Errorf("%v, %+v", err, again.Shown)
@@ -261,6 +341,28 @@ func TestWhatAClientThatDiesLeavesBehind(t *testing.T) {
 		if r, err := explore.Replay(t.Context(), srv, p, order); err == nil {
 			t.Errorf("%q was run as %s", order, r.Shown.Order)
 		}
+	}
+}
+
+// TestClientsThatShareWhatRedisDoesNotHoldAreNotJudged: what a client does alone after the same replies is not what it does
+// among the others, which whole schedules of live clients show.
+func TestClientsThatShareWhatRedisDoesNotHoldAreNotJudged(t *testing.T) {
+	srv := redisdtest.Start(t, redisd.Options{Clock: true})
+	refusals := 0
+	p := bad(t, func(_ redis.UniversalClient, l limiter.Limiter) limiter.Limiter {
+		return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+			d, err := l.Check(ctx, key, cost)
+			if err == nil && !d.Allowed {
+				refusals++
+			}
+			if refusals > 1 { // the first is in the search
+				d.Remaining++
+			}
+			return d, err
+		})
+	})
+	if r, err := explore.Run(t.Context(), srv, p, nil); !errors.Is(err, explore.ErrNotDeterministic) {
+		t.Errorf("%v, %d of %d orders broken", err, r.Violating, r.Orders)
 	}
 }
 

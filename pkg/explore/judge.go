@@ -84,29 +84,42 @@ func (j judge) verdict(calls []Call, left snapshot) *Violation {
 	if v := j.lifetimes(left); v != nil {
 		return v
 	}
-	switch {
-	case j.plan.Skew: // the rule knows one clock
+	if j.plan.Skew { // the rule knows one clock
 		return nil
-	case !j.explained(calls, 0, j.start) && refused >= 0 && admitted+open < j.slots:
+	}
+	var end model.State // of an order that explains what was told
+	fits := j.explained(calls, 0, j.start, func(s model.State) bool {
+		end = s
+		return !j.plan.Entry.Own() || left.diesAs(s)
+	})
+	switch {
+	case end == nil && refused >= 0 && admitted+open < j.slots:
 		return &Violation{Under, refused, "refused although there was room"}
-	case !j.explained(calls, 0, j.start):
+	case end == nil:
 		return &Violation{Differs, -1, "no order of the calls explains what they were told"}
 	case charged >= 0 && j.minds():
 		return &Violation{Charged, charged, "a refused call changed what Redis holds"}
+	case !fits:
+		return &Violation{Lifetime, -1, fmt.Sprintf("the rule gives the key a TTL of %v, and what was left has %s",
+			end.Expires().Sub(j.at.Truncate(time.Millisecond)), left.ttls(j.at))}
 	}
 	return nil
 }
 
 // minds tells whether it is a fault of this limiter if a refusal changes the state: of one that nothing breaks, and of one
-// that this does.
+// that this does, unless the rule itself charges it.
 func (j judge) minds() bool {
+	if j.plan.Entry.Rule.Charges {
+		return false
+	}
 	return j.plan.Entry.BrokenBy == target.Nothing || j.plan.Entry.BrokenBy == target.Denial
 }
 
-// lifetimes looks at the TTLs that were left. Redis rounds none down, so a millisecond is not too much.
+// lifetimes looks at the TTLs that were left, which no order of the calls excuses. Redis rounds none down, so a
+// millisecond is not too much.
 func (j judge) lifetimes(left snapshot) *Violation {
 	for _, k := range left {
-		ttl := time.Duration(k.dies-j.at.UnixMilli()) * time.Millisecond
+		ttl := k.ttl(j.at)
 		switch {
 		case k.dies < 0:
 			return &Violation{Lifetime, -1, "a key was left without a TTL"}
@@ -117,9 +130,10 @@ func (j judge) lifetimes(left snapshot) *Violation {
 	return nil
 }
 
-// explained tells whether the rule decides the calls alike in some order that agrees with when they began and ended. A
-// call whose client died may be in it, at any time after it began, or not. done holds a bit for each call before.
-func (j judge) explained(calls []Call, done uint, state model.State) bool {
+// explained tells whether the rule decides the calls alike in some order that agrees with when they began and ended, and
+// comes to a state that will do. A call whose client died may be in it, at any time after it began, or not. done holds a
+// bit for each call before.
+func (j judge) explained(calls []Call, done uint, state model.State, willDo func(model.State) bool) bool {
 	open := false
 	for i, c := range calls {
 		if done&(1<<i) != 0 || c.First < 0 {
@@ -131,18 +145,20 @@ func (j judge) explained(calls []Call, done uint, state model.State) bool {
 		}
 		id := fmt.Sprint(Name(c.Client), i)
 		next, d := state.Check(j.at, model.Request{Limit: j.plan.Limit, Cost: 1, ID: id})
-		if (c.Died || j.same(c.Decision, d)) && j.explained(calls, done|1<<i, next) {
+		if (c.Died || j.same(c.Decision, d)) && j.explained(calls, done|1<<i, next, willDo) {
 			return true
 		}
 	}
-	return !open
+	return !open && willDo(state)
 }
 
-// same compares a decision with the rule's: of an atomic limiter every field, of others what they were told.
+// same compares a decision with the rule's: every field that it tells of a limiter whose own rule it is, and of one that
+// tells the server's time; of others whether they were let in.
 func (j judge) same(got, want limiter.Decision) bool {
-	if !j.plan.Entry.Atomic() {
+	if !j.plan.Entry.Own() && (!j.plan.Entry.Atomic() || got.At.IsZero()) {
 		return got.Allowed == want.Allowed
 	}
+	want = j.plan.Entry.Rule.Untold.Blank(want)
 	return got.Allowed == want.Allowed && got.Remaining == want.Remaining && got.RetryAfter == want.RetryAfter &&
 		got.ResetAfter == want.ResetAfter && (got.At.IsZero() || got.At.Equal(want.At))
 }

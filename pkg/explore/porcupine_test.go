@@ -32,7 +32,7 @@ func TestTheJudgeAgreesWithPorcupine(t *testing.T) {
 		}
 		calls, begins, ends := history(rnd, j)
 		want := porcupine.CheckOperations(asPorcupine(j), operations(calls, begins, ends))
-		if got := j.explained(calls, 0, j.start); got != want {
+		if got := j.explained(calls, 0, j.start, func(model.State) bool { return true }); got != want {
 			t.Fatalf("seed %d, %s, %+v: explained %v, porcupine says %v\n%+v\n%v %v", seed, e.Name, p.Limit, got, want, calls, begins, ends)
 		}
 		agreed[want]++

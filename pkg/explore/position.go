@@ -2,19 +2,17 @@ package explore
 
 import (
 	"context"
-	"fmt"
+	"encoding/binary"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
-	"github.com/rlctl/rlctl/pkg/wire"
 )
 
 // position is a state of all clients and of the server. It is never changed: a step makes another one. The server takes
 // part only for the length of a step: it is given the state, the command, and asked for the state again.
 type position struct {
-	state   snapshot
+	state   *held
 	actors  []actor
 	calls   []Call
 	ended   uint // a bit for each call that has ended
@@ -28,14 +26,14 @@ type actor struct {
 	ended   int // calls
 	dead    bool
 	charged bool     // the call under way changed the state
-	watch   []string // keys that it watches
+	watch   []string // keys that it watches, which follows from at
 	touched bool     // and one of them was written since
 }
 
 func (x *explorer) startPosition() position {
-	p := position{state: x.start, actors: make([]actor, len(x.clients))}
+	p := position{state: x.hold(x.start), actors: make([]actor, len(x.clients))}
 	for i := range x.clients {
-		p.actors[i].at = &behaviour{next: map[string]*behaviour{}}
+		p.actors[i].at = x.place(nil, "")
 		for range x.plan.Calls {
 			p.calls = append(p.calls, Call{Client: i, First: -1, Last: -1})
 		}
@@ -106,7 +104,7 @@ func (x *explorer) step(ctx context.Context, p position, who choice) (next posit
 		p.calls[i*x.plan.Calls+a.begun-1].Died = true
 		return p, q.follows, true, nil
 	}
-	if a.at, err = x.after(ctx, i, a.at, string(reply)); err != nil {
+	if a.at, err = x.after(ctx, i, a.at, reply); err != nil {
 		return p, false, false, err
 	}
 	if a.at.parked == nil {
@@ -127,43 +125,28 @@ func (x *explorer) endCall(p *position, i int) {
 }
 
 // execute has the server run a command in the position and returns its reply.
-func (x *explorer) execute(ctx context.Context, p *position, i int, q *question) ([]byte, error) {
-	a, before := &p.actors[i], p.state
+func (x *explorer) execute(ctx context.Context, p *position, i int, q *question) (reply string, err error) {
 	watchers, err := x.whoWatches(ctx, p, i, q)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	var reply wire.Value
-	if guarded := q.block && a.watch != nil; guarded || len(watchers) > 0 {
-		reply, err = x.contended(p, i, q, guarded, watchers)
-	} else {
-		reply, err = x.ask(p, q)
-	}
+	got, err := x.answer(*p, i, q, watchers)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	a.charged = a.charged || !slices.Equal(before, p.state)
+	a := &p.actors[i]
+	a.charged = a.charged || got.state != p.state
+	p.state = got.state
+	for n, w := range watchers {
+		p.actors[w].touched = got.touched&(1<<n) != 0
+	}
 	switch {
 	case q.block:
 		a.watch, a.touched = nil, false
-	case strings.EqualFold(q.args[0][0], "watch") && !reply.Err():
+	case strings.EqualFold(q.args[0][0], "watch") && !strings.HasPrefix(got.reply, "-"):
 		a.watch = append(slices.Clone(a.watch), q.args[0][1:]...)
 	}
-	return reply.Raw, nil
-}
-
-// ask runs a command on the restored state, in one round trip.
-func (x *explorer) ask(p *position, q *question) (wire.Value, error) {
-	restore, n := restoring(p.state)
-	all, err := x.direct.Ask(append(append(restore, q.raw...), x.taking...), n+q.replies+1)
-	if err != nil {
-		return wire.Value{}, err
-	}
-	if err := refusedAny(all[:n]); err != nil {
-		return wire.Value{}, err
-	}
-	p.state, err = taken(all[len(all)-1])
-	return all[n+q.replies-1], err
+	return got.reply, nil
 }
 
 // whoWatches are the clients whose WATCH the command may touch. The client's own EXEC does not.
@@ -184,114 +167,63 @@ func (x *explorer) whoWatches(ctx context.Context, p *position, i int, q *questi
 	return nil, nil
 }
 
-// contended runs a command that a WATCH matters to, and lets the server say so: a guarded block goes over a connection
-// that watches what its client does, touched or not as the client's was; and for each of those who watch, another such
-// connection tells afterwards whether it was.
-func (x *explorer) contended(p *position, i int, q *question, guarded bool, watchers []int) (reply wire.Value, err error) {
-	on, a := x.direct, p.actors[i]
-	do := func(u *wire.Upstream, commands []byte, replies int) (all []wire.Value) {
-		if err == nil {
-			all, err = u.Ask(commands, replies)
-		}
-		return all
-	}
-	if guarded {
-		on = x.watching[i]
-	}
-	if guarded && a.touched {
-		do(on, watchCommand(a.watch), 1)
-		for _, key := range a.watch {
-			do(x.direct, wire.AppendCommand(nil, "SET", key, ""), 1)
-		}
-	}
-	restore, n := restoring(p.state)
-	restored := do(x.direct, restore, n)
-	if guarded && !a.touched {
-		do(on, watchCommand(a.watch), 1)
-	}
-	for _, w := range watchers {
-		do(x.watching[w], watchCommand(p.actors[w].watch), 1)
-	}
-	replies := do(on, q.raw, q.replies)
-	state := do(x.direct, x.taking, 1)
-	for _, w := range watchers {
-		if exec := do(x.watching[w], probe, 3); err == nil {
-			p.actors[w].touched = exec[2].Null
-		}
-	}
-	if err == nil {
-		err = refusedAny(restored)
-	}
-	if err == nil {
-		p.state, err = taken(state[0])
-	}
-	if err != nil {
-		return reply, err
-	}
-	return replies[q.replies-1], nil
-}
-
-func watchCommand(keys []string) []byte {
-	return wire.AppendCommand(nil, append([]string{"WATCH"}, keys...)...)
-}
-
-// probe is a block that does nothing. A connection whose watch was touched is answered nil.
-var probe = []byte("*1\r\n$5\r\nMULTI\r\n*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nEXEC\r\n")
-
 // key is what positions are told apart by: what Redis holds, where each client stands, and the order of calls as far as
-// the judge will ask for it.
+// the judge will ask for it. It is bytes that nobody reads.
 func (p position) key() string {
-	var b strings.Builder
-	number := func(n int64) { b.WriteString(strconv.FormatInt(n, 10)); b.WriteByte(' ') }
-	for _, k := range p.state {
-		number(int64(len(k.name)))
-		b.WriteString(k.name)
-		number(int64(len(k.dump)))
-		b.WriteString(k.dump)
-		number(k.dies)
-	}
+	b := binary.AppendVarint(make([]byte, 0, 128), p.state.n)
 	for _, a := range p.actors {
-		b.WriteByte('\n')
-		number(int64(a.begun))
-		if a.dead {
-			b.WriteByte('x') // what it was answered is of no interest to anybody
-			continue
-		}
-		number(int64(a.ended))
-		if a.ended < a.begun || a.begun > 0 && a.ended < p.perClient() { // it has still something to do
-			fmt.Fprintf(&b, "%p %t %t %q", a.at, a.charged, a.touched, a.watch)
+		b = append(b, byte(a.begun), byte(a.ended), bits(a.dead))
+		if !a.dead && a.begun > 0 && a.ended < p.perClient() { // it has still something to do
+			b = binary.AppendVarint(append(b, bits(a.charged, a.touched)), a.at.n)
 		}
 	}
-	for i, c := range p.calls {
-		if c.First < 0 {
-			continue
-		}
-		b.WriteByte('\n')
-		number(int64(i))
-		number(int64(c.before))
-		if c.Ended() {
-			fmt.Fprint(&b, c.Decision, c.Charged)
+	for _, c := range p.calls {
+		b = append(b, bits(c.First >= 0, c.Ended(), c.Charged))
+		b = binary.AppendUvarint(b, uint64(c.before))
+		if d := c.Decision; c.Ended() {
+			b = append(b, bits(d.Allowed, d.Degraded))
+			for _, n := range []int64{d.Remaining, int64(d.RetryAfter), int64(d.ResetAfter), d.At.UnixMicro()} {
+				b = binary.AppendVarint(b, n)
+			}
 		}
 	}
-	return b.String()
+	return string(b)
+}
+
+func bits(facts ...bool) (b byte) {
+	for i, fact := range facts {
+		if fact {
+			b |= 1 << i
+		}
+	}
+	return b
 }
 
 func (p position) perClient() int { return len(p.calls) / len(p.actors) }
 
 // finish judges a position in which nobody has anything left to do.
 func (x *explorer) finish(ctx context.Context, p position) (*Violation, error) {
-	if v := x.judge.verdict(p.calls, p.state); v != nil {
+	if v := x.judge.verdict(p.calls, p.state.keys); v != nil {
+		return v, nil
+	}
+	e := aftermath{state: p.state}
+	i := slices.IndexFunc(p.actors, func(a actor) bool { return !a.dead })
+	if i >= 0 {
+		e.survivor = p.actors[i].at
+	}
+	if v, known := x.ends[e]; known {
 		return v, nil
 	}
 	var survivor limiter.Limiter
-	if i := slices.IndexFunc(p.actors, func(a actor) bool { return !a.dead }); i >= 0 {
-		var err error
-		if survivor, err = x.perform(ctx, i, p.actors[i].at); err != nil {
+	var err error
+	if i >= 0 {
+		if survivor, err = x.perform(ctx, i, e.survivor); err != nil {
 			return nil, err
 		}
 	}
-	if err := x.restore(p.state); err != nil {
+	if err := x.restore(p.state.keys); err != nil {
 		return nil, err
 	}
-	return x.afterwards(ctx, survivor)
+	x.ends[e], err = x.afterwards(ctx, survivor)
+	return x.ends[e], err
 }

@@ -83,7 +83,7 @@ func (r *run) beginCall(ctx context.Context, who int, step *Step) error {
 	id := Name(who) + strconv.Itoa(c.begun)
 	go func() {
 		d, err := check(ctx, c.limiter, r.client, 1, id)
-		r.tell(event{client: who, decision: d, err: err})
+		r.tell(event{client: who, decision: r.plan.Entry.Rule.Untold.Blank(d), err: err})
 	}()
 	return r.await(ctx, who, step)
 }
@@ -243,16 +243,17 @@ func (x *explorer) afterwards(ctx context.Context, survivor limiter.Limiter) (*V
 	return nil, nil
 }
 
-// watch runs one schedule of live clients and looks at Redis after each step. Where the choices end before all clients
-// have, the first that can goes on.
-func (x *explorer) watch(ctx context.Context, choices []choice) (Schedule, error) {
+// live runs one schedule of live clients and, if it is to be shown, looks at Redis after each step. Where the choices end
+// before all clients have, the first that can goes on.
+func (x *explorer) live(ctx context.Context, choices []choice, shown bool) (Schedule, error) {
 	r, err := x.begin(ctx)
 	if err != nil {
 		return Schedule{}, err
 	}
-	r.observe = true
-	if r.s.Before, err = x.observe(ctx); err != nil {
-		return r.s, err
+	if r.observe = shown; shown {
+		if r.s.Before, err = x.observe(ctx); err != nil {
+			return r.s, err
+		}
 	}
 	for {
 		who, more := r.choose(choices)

@@ -13,6 +13,7 @@ import (
 type search struct {
 	*explorer
 	known  map[string]*node
+	nodes  []*node // as they were met; the first is the start
 	todo   []*node
 	result Result
 }
@@ -44,15 +45,28 @@ func (x *explorer) search(ctx context.Context, progress func(int64)) (Result, er
 			return s.result, err
 		}
 	}
-	s.result.Orders, s.result.Violating = root.sum()
-	for n := int64(1); x.symmetric() && n <= int64(x.plan.Clients); n++ {
-		s.result.Orders, s.result.Violating = times(s.result.Orders, n), times(s.result.Violating, n)
+	if err := s.count(root); err != nil {
+		return s.result, err
 	}
-	if s.result.Orders == math.MaxInt64 {
-		return s.result, errors.New("more orders than can be counted")
+	simplest := root.ways((*path).simpler)
+	if err := s.confirm(ctx, simplest); err != nil {
+		return s.result, err
 	}
-	s.result.States, s.result.Retries = int64(len(s.known)), root.retries()
-	return s.result, s.show(ctx, root)
+	return s.result, s.show(ctx, simplest)
+}
+
+// count adds up what was found.
+func (s *search) count(root *node) error {
+	r := &s.result
+	r.Orders, r.Violating = root.sum()
+	for n := int64(1); s.symmetric() && n <= int64(s.plan.Clients); n++ {
+		r.Orders, r.Violating = times(r.Orders, n), times(r.Violating, n)
+	}
+	if r.Orders == math.MaxInt64 {
+		return errors.New("more orders than can be counted")
+	}
+	r.States, r.Retries = int64(len(s.nodes)), root.retries()
+	return nil
 }
 
 // node finds a position in the graph, or puts it there.
@@ -61,7 +75,7 @@ func (s *search) node(p position) *node {
 	n, known := s.known[key]
 	if !known {
 		n = &node{position: p}
-		s.known[key], s.todo = n, append(s.todo, n)
+		s.known[key], s.nodes, s.todo = n, append(s.nodes, n), append(s.todo, n)
 	}
 	return n
 }
@@ -143,64 +157,6 @@ func times(a, b int64) int64 {
 	return a * b
 }
 
-// path is a way from the start.
-type path struct {
-	choices []choice
-	splits  int // pipelines taken apart
-	deaths  int
-}
-
-// simpler tells whether p shows the same as another without a death, or in fewer steps, or in as many with fewer
-// pipelines taken apart.
-func (p *path) simpler(than *path) bool {
-	switch {
-	case p.deaths != than.deaths:
-		return p.deaths < than.deaths
-	case len(p.choices) != len(than.choices):
-		return len(p.choices) < len(than.choices)
-	case p.splits != than.splits:
-		return p.splits < than.splits
-	}
-	return order(p.choices) < order(than.choices)
-}
-
-// longer tells whether the clients got more in each other's way on p than on another.
-func (p *path) longer(than *path) bool {
-	if len(p.choices) != len(than.choices) {
-		return len(p.choices) > len(than.choices)
-	}
-	return p.simpler(than)
-}
-
-func (p *path) then(e edge) *path {
-	next := &path{append(slices.Clone(p.choices), e.choice), p.splits, p.deaths}
-	if e.choice.dies {
-		next.deaths++
-	}
-	if n := len(p.choices); e.follows && p.choices[n-1].client != e.choice.client {
-		next.splits++
-	}
-	return next
-}
-
-// way returns the best of the ways from the start to an end that breaks the rule, or to one that keeps it; nil if there
-// is none.
-func (root *node) way(broken bool, better func(p, than *path) bool) (chosen *path, wrong *Violation) {
-	best := map[*node]*path{root: {}}
-	for _, n := range root.sorted() {
-		p := best[n]
-		for _, e := range n.next {
-			if q := p.then(e); best[e.to] == nil || better(q, best[e.to]) {
-				best[e.to] = q
-			}
-		}
-		if len(n.next) == 0 && (n.wrong != nil) == broken && (chosen == nil || better(p, chosen)) {
-			chosen, wrong = p, n.wrong
-		}
-	}
-	return chosen, wrong
-}
-
 // sorted are all states from n on, each before those that it leads to.
 func (n *node) sorted() []*node {
 	var out []*node
@@ -219,25 +175,4 @@ func (n *node) sorted() []*node {
 	visit(n)
 	slices.Reverse(out)
 	return out
-}
-
-// show runs the schedule to be shown again, and looks at Redis after each step.
-func (s *search) show(ctx context.Context, root *node) error {
-	chosen, wrong := root.way(true, (*path).simpler)
-	if chosen == nil {
-		chosen, _ = root.way(false, (*path).longer)
-	}
-	again, err := s.watch(ctx, chosen.choices)
-	if err != nil {
-		return err
-	}
-	s.result.Shown = again
-	if again.Order != order(chosen.choices) || !sameKind(again.Violation, wrong) {
-		return fmt.Errorf("%w: order %s came out differently when it was run again", ErrNotDeterministic, order(chosen.choices))
-	}
-	return nil
-}
-
-func sameKind(a, b *Violation) bool {
-	return a == b || a != nil && b != nil && a.Kind == b.Kind
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/rlctl/rlctl/pkg/model"
 	"github.com/rlctl/rlctl/pkg/wire"
 )
 
@@ -28,6 +29,40 @@ type snapshot []frozen
 type frozen struct {
 	name, dump string
 	dies       int64 // ms since 1970; -1 if never
+}
+
+// bytes are the snapshot in a form that equal ones share.
+func (s snapshot) bytes() (b []byte) {
+	for _, k := range s {
+		b = wire.AppendCommand(b, k.name, k.dump, strconv.FormatInt(k.dies, 10))
+	}
+	return b
+}
+
+// ttl is what is left of a key's life at a time; of one that lives for ever it is not defined.
+func (k frozen) ttl(at time.Time) time.Duration {
+	return time.Duration(k.dies-at.UnixMilli()) * time.Millisecond
+}
+
+// diesAs tells whether the key dies in the millisecond in which the rule lets it die, or is not there where the rule has
+// none.
+func (s snapshot) diesAs(m model.State) bool {
+	if m.Expires().IsZero() || len(s) == 0 {
+		return m.Expires().IsZero() && len(s) == 0
+	}
+	return !slices.ContainsFunc(s, func(k frozen) bool { return k.dies != m.Expires().UnixMilli() })
+}
+
+// ttls are the TTLs of a snapshot as a person reads them.
+func (s snapshot) ttls(at time.Time) string {
+	if len(s) == 0 {
+		return "none"
+	}
+	texts := make([]string, len(s))
+	for i, k := range s {
+		texts[i] = k.ttl(at).String()
+	}
+	return strings.Join(texts, ", ")
 }
 
 // looking returns name, value and time of death of every key.

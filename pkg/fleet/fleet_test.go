@@ -39,7 +39,19 @@ const tenth = 10
 
 // catalogue has, beside the real one, limiters whose tenth caller dies, or stops, in mid-call, after it was counted.
 func catalogue() []target.Entry {
-	return append(target.Catalogue(), ending("deadly", syscall.SIGKILL), ending("hanging", syscall.SIGSTOP))
+	return append(target.Catalogue(), ending("deadly", syscall.SIGKILL), ending("hanging", syscall.SIGSTOP), busy())
+}
+
+// busy gives way to others in every call.
+func busy() target.Entry {
+	return target.Entry{
+		Name: "busy",
+		New: func(redis.UniversalClient, limiter.Limit, ...limiter.Option) (limiter.Limiter, error) {
+			return limiter.Func(func(context.Context, string, int64) (limiter.Decision, error) {
+				return limiter.Decision{}, &limiter.Error{Limiter: "busy", Class: limiter.ClassContention, Err: errors.New("gave up")}
+			}), nil
+		},
+	}
 }
 
 func ending(name string, signal syscall.Signal) target.Entry {
@@ -100,6 +112,15 @@ func TestEveryCallIsRecordedOnce(t *testing.T) {
 		if len(ids) != 180 || allowed != 20 {
 			t.Errorf("round %d: %d ids, %d allowed", round, len(ids), allowed)
 		}
+	}
+}
+
+// TestContentionEndsNoRound: the peek by which a worker prepares can meet the peeks of others, as any call can.
+func TestContentionEndsNoRound(t *testing.T) {
+	s := redisdtest.Start(t, redisd.Options{})
+	r, err := start(t, 2).Run(t.Context(), job(s, "busy"))
+	if err != nil || len(r.Ops) != 120 || r.Summary.Failed != 120 {
+		t.Errorf("%v, %d calls, %+v", err, len(r.Ops), r.Summary)
 	}
 }
 

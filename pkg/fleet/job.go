@@ -15,12 +15,17 @@ import (
 	"github.com/rlctl/rlctl/pkg/history"
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/load"
+	"github.com/rlctl/rlctl/pkg/outside"
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
 // Job is one round of one limiter, as each worker does it.
 type Job struct {
-	Target   string        `json:"target"` // name in the catalogue
+	Target string        `json:"target"` // name in the catalogue, or from outside
+	Terms  outside.Terms `json:"terms"`  // of one from outside
+	// Others are limiters that share the key with the first: the processes take them in turn.
+	Others   []Other       `json:"others,omitempty"`
+	Unit     bool          `json:"unit"` // of a measured job: it takes one event a request, whatever it is asked for
 	Conn     target.Conn   `json:"conn"`
 	Prefix   string        `json:"prefix"`
 	Limit    limiter.Limit `json:"limit"`
@@ -39,6 +44,22 @@ type Job struct {
 	// AtGate, if set, is called when all workers are ready, just before the gate opens.
 	AtGate func() error `json:"-"`
 	Proc   int          `json:"proc"` // set by Run
+}
+
+// Other is one more limiter of a job, named as in it.
+type Other struct {
+	Target string        `json:"target"`
+	Terms  outside.Terms `json:"terms"`
+}
+
+// of is the job of one process.
+func (j Job) of(proc int) Job {
+	j.Proc = proc
+	if i := proc % (1 + len(j.Others)); i > 0 {
+		j.Target, j.Terms = j.Others[i-1].Target, j.Others[i-1].Terms
+	}
+	j.Others = nil
+	return j
 }
 
 // Path is what a limiter is to answer under a load.

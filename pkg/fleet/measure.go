@@ -39,7 +39,8 @@ func (w *worker) prepareToMeasure(ctx context.Context, j Job, entry target.Entry
 	if m.limiter, err = entry.New(rdb, j.Limit, limiter.WithPrefix(j.Prefix)); err != nil {
 		return err
 	}
-	if _, err := m.limiter.Check(ctx, j.Key, 0); err != nil {
+	w.opened = append(w.opened, m.limiter)
+	if _, err := m.limiter.Check(ctx, j.Key, 0); err != nil && !contended(err) {
 		return err
 	}
 	if err := w.fillPool(ctx, j); err != nil {
@@ -127,6 +128,9 @@ func (m *measuring) all(do func(i int) error) error {
 func (m *measuring) spend(ctx context.Context, key string, events int64) error {
 	for events > 0 {
 		cost := min(events, limiter.MaxLogCost)
+		if m.Unit {
+			cost = 1
+		}
 		if _, err := m.limiter.Check(ctx, key, cost); err != nil && !contended(err) {
 			return err
 		}

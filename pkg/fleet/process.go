@@ -50,8 +50,7 @@ func start(cmd *exec.Cmd, gate *os.File) (*process, error) {
 func (p *process) prepare(j Job, proc int) error {
 	p.due.Store(true)
 	defer p.due.Store(false)
-	j.Proc = proc
-	line, err := json.Marshal(j)
+	line, err := json.Marshal(j.of(proc))
 	if err != nil {
 		return fmt.Errorf("encode a job: %w", err)
 	}

@@ -46,6 +46,7 @@ func Work(catalogue []target.Entry, stdin io.Reader, stdout io.Writer) error {
 	}()
 	w := worker{catalogue: catalogue, gate: gate, out: bufio.NewWriterSize(stdout, 1<<16)}
 	defer w.disconnect()
+	defer w.closeAll()
 	defer w.tidy()
 	for j := range jobs {
 		if err := w.do(ctx, j); err != nil {
@@ -67,7 +68,18 @@ type worker struct {
 	rdb  redis.UniversalClient
 	auto redis.UniversalClient // rdb through its autopipeline, nil until needed
 
-	measuring *measuring // the last job, if it was measured
+	measuring *measuring        // the last job, if it was measured
+	opened    []limiter.Limiter // of the last job
+}
+
+// closeAll ends what the limiters of the last job keep running.
+func (w *worker) closeAll() {
+	for _, l := range w.opened {
+		if c, ok := l.(io.Closer); ok {
+			c.Close()
+		}
+	}
+	w.opened = nil
 }
 
 // do returns an error only when it cannot be told: when standard output or the gate is gone.
@@ -111,7 +123,8 @@ func (w *worker) ready(ctx context.Context, j Job) (clients []limiter.Limiter, e
 // with cost 0, which writes nothing.
 func (w *worker) prepare(ctx context.Context, j Job) ([]limiter.Limiter, error) {
 	w.tidy()
-	entry, err := target.Find(w.catalogue, j.Target)
+	w.closeAll()
+	entry, err := target.Open(w.catalogue, j.Target, j.Terms)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +143,8 @@ func (w *worker) prepare(ctx context.Context, j Job) ([]limiter.Limiter, error) 
 		if clients[i], err = entry.New(w.rdb, j.Limit, j.options()...); err != nil {
 			return nil, err
 		}
-		if _, err = clients[i].Check(ctx, j.Key, 0); err != nil {
+		w.opened = append(w.opened, clients[i])
+		if _, err = clients[i].Check(ctx, j.Key, 0); err != nil && !contended(err) {
 			return nil, err
 		}
 	}

@@ -25,7 +25,7 @@ type Batcher interface {
 func (s *Script) CheckBatch(ctx context.Context, keys []string, cost int64, answers []Answer) {
 	calls := make([]*call, len(keys))
 	for i, key := range keys {
-		id := s.ids.next()
+		id := s.ids.Next()
 		if err := s.checkRequest(key, cost, id); err != nil {
 			answers[i] = Answer{Err: Classify(s.name, err, false)}
 			continue

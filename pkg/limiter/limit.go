@@ -59,6 +59,17 @@ func (l Limit) ValidateBucket() error {
 	return nil
 }
 
+// CheckRequest returns a FieldError for a key, a cost or an id that no limiter takes.
+func CheckRequest(key string, cost int64, id string) error {
+	if err := checkClient(key); err != nil {
+		return err
+	}
+	if len(id) > MaxID {
+		return &FieldError{"id", "must be at most 256 bytes"}
+	}
+	return checkCost(cost)
+}
+
 // checkCost refuses what no limiter takes.
 func checkCost(cost int64) error {
 	if cost < 0 || cost > MaxCost {

@@ -6,6 +6,7 @@ import "time"
 type Settings struct {
 	Prefix string           // first word of every key
 	Clock  func() time.Time // the caller's clock; nil leaves the decision to the server's
+	File   string           // where the script's source stands, for errors; empty is the limiter's name and .lua
 }
 
 // Option changes one setting of a limiter.
@@ -26,3 +27,6 @@ func WithPrefix(prefix string) Option { return func(s *Settings) { s.Prefix = pr
 // WithClock makes the limiter decide on the caller's clock, and leave Decision.At zero. It exists to show why that is
 // wrong, and for limiters that have no other.
 func WithClock(now func() time.Time) Option { return func(s *Settings) { s.Clock = now } }
+
+// WithFile says where the source of a script stands. Errors that the script raises name it.
+func WithFile(file string) Option { return func(s *Settings) { s.File = file } }

@@ -72,12 +72,12 @@ func (reply) RedisError() {}
 
 // at is the reply with the place in the script's source, as in
 // "gcra.lua:41: local x = y < z: attempt to compare nil with number".
-func (r reply) at(name, source string) reply {
+func (r reply) at(file, source string) reply {
 	lines := strings.Split(source, "\n")
 	if r.line < 1 || r.line > len(lines) {
 		return r
 	}
-	where := name + ".lua:" + strconv.Itoa(r.line) + ": " + strings.TrimSpace(lines[r.line-1]) + ": "
+	where := file + ":" + strconv.Itoa(r.line) + ": " + strings.TrimSpace(lines[r.line-1]) + ": "
 	return reply{code: "ERR", text: where + r.Error()}
 }
 

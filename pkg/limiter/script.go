@@ -31,7 +31,7 @@ type Script struct {
 	limit    Limit
 	settings Settings
 	rule     rule
-	ids      *ids
+	ids      *IDs
 
 	sha, events, window, burst any // arguments that are the same in every call, as they are sent
 }
@@ -69,7 +69,7 @@ func NewScript(rdb redis.UniversalClient, name, source string, l Limit, opts ...
 	if err := errors.Join(check(l), checkPrefix(s.settings.Prefix)); err != nil {
 		return nil, Classify(name, err, false)
 	}
-	s.ids = newIDs()
+	s.ids = NewIDs()
 	s.sha = scripts.SHA1(source)
 	s.events, s.window, s.burst = decimal(l.Events), decimal(l.Window.Microseconds()), decimal(l.Burst)
 	return s, nil
@@ -77,7 +77,7 @@ func NewScript(rdb redis.UniversalClient, name, source string, l Limit, opts ...
 
 // Check takes cost events (0 peeks) from key in one script call, under an id that no other request has.
 func (s *Script) Check(ctx context.Context, key string, cost int64) (Decision, error) {
-	return s.CheckID(ctx, key, cost, s.ids.next())
+	return s.CheckID(ctx, key, cost, s.ids.Next())
 }
 
 // CheckID is Check under the caller's id, 1 to 256 bytes. sliding-log counts an id that it holds no second time.
@@ -96,7 +96,7 @@ func (s *Script) CheckID(ctx context.Context, key string, cost int64, id string)
 func (s *Script) decision(reply []int64) (Decision, error) {
 	d, err := decode(reply)
 	if err != nil {
-		return Decision{}, &Error{s.name, ClassScript, true, err}
+		return Decision{}, &Error{s.name, ClassScript, true, s.misread(err)}
 	}
 	if s.settings.Clock != nil {
 		d.At = time.Time{}
@@ -113,15 +113,10 @@ func (s *Script) Reset(ctx context.Context, key string) error {
 }
 
 func (s *Script) checkRequest(key string, cost int64, id string) error {
-	if err := checkClient(key); err != nil {
-		return err
-	}
-	if err := checkCost(cost); err != nil {
+	if err := CheckRequest(key, cost, id); err != nil {
 		return err
 	}
 	switch {
-	case len(id) > MaxID:
-		return &FieldError{"id", "must be at most 256 bytes"}
 	case s.rule.ids && cost > 0 && id == "":
 		return &FieldError{"id", "must not be empty"}
 	case s.rule.log && cost > MaxLogCost && cost <= s.limit.Events:
@@ -167,26 +162,43 @@ func (s *Script) load(ctx context.Context) error {
 		return nil
 	}
 	e := s.place(classify(s.name, err))
+	if redis.HasErrorPrefix(err, "Error compiling script") {
+		e.Class = ClassInvalid
+	}
 	e.Unknown, e.Err = false, fmt.Errorf("load the script: %w", e.Err)
 	return e
 }
 
-// explain classifies the error of a call. One that was never written out was not counted, whatever the error.
+// explain classifies the error of a call.
 func (s *Script) explain(c *call, err error) error {
+	e := s.explained(err, c.key, c.written)
+	if c.written && (errors.Is(err, redis.Nil) || e.Class == ClassNoAnswer && !lost(err)) {
+		return &Error{s.name, ClassScript, true, s.misread(errReply)}
+	}
+	return e
+}
+
+// explained classifies the error of a call for a key. One that was never written out was not counted, whatever the error.
+func (s *Script) explained(err error, key string, written bool) *Error {
 	e := s.place(classify(s.name, err))
 	if r, ok := e.Err.(reply); ok {
-		e.Err = r.without(c.key)
+		e.Err = r.without(key)
 	}
-	switch {
-	case !c.written:
+	if !written {
 		e.Unknown = false
 		if e.Class == ClassNoAnswer {
 			e.Class = ClassUnreachable
 		}
-	case errors.Is(err, redis.Nil), e.Class == ClassNoAnswer && !lost(err):
-		return &Error{s.name, ClassScript, true, errReply}
 	}
 	return e
+}
+
+// misread adds where a reply came from that makes no sense.
+func (s *Script) misread(err error) error {
+	if s.settings.File == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", s.settings.File, err)
 }
 
 // lost tells a connection that broke or was waited for too long from an answer that came and made no sense.
@@ -196,10 +208,18 @@ func lost(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// place adds to an error that the script raised the script's name and the line of its source.
+// file is where the source stands.
+func (s *Script) file() string {
+	if s.settings.File != "" {
+		return s.settings.File
+	}
+	return s.name + ".lua"
+}
+
+// place adds to an error that the script raised where its source stands, and the line of it.
 func (s *Script) place(e *Error) *Error {
 	if r, ok := e.Err.(reply); ok {
-		e.Err = r.at(s.name, s.source)
+		e.Err = r.at(s.file(), s.source)
 	}
 	return e
 }

@@ -325,7 +325,7 @@ func TestScriptFaultShowsItsLine(t *testing.T) {
 		{"\n  return redis.call('LPUSH', KEYS[1])", "mine.lua:2: return redis.call('LPUSH', KEYS[1]): ",
 			limiter.ClassScript, true},
 		{"error('no ' .. KEYS[1])", "mine.lua:1: error('no ' .. KEYS[1]): no KEYS[1]", limiter.ClassScript, true},
-		{"return 1 +", "mine.lua:1: return 1 +: ", limiter.ClassScript, false},
+		{"return 1 +", "mine.lua:1: return 1 +: ", limiter.ClassInvalid, false},
 		{"return redis.error_reply('INVALID cost: too dear')", "INVALID cost: too dear", limiter.ClassInvalid, false},
 		{"return {1, 2, 0, 4}", "five integers", limiter.ClassScript, true},
 		{"return {1, 2, 0, 4, 5, 6}", "five integers", limiter.ClassScript, true},

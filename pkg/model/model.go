@@ -45,6 +45,11 @@ type Rule struct {
 	// Most is the most events that the rule can admit on a fresh key from one instant of the server's clock to
 	// another, both included, whatever the requests.
 	Most func(l limiter.Limit, from, to time.Time) int64
+	// Charges says that a refused request counts as well. Then it is no fault that it changes the key.
+	Charges bool
+	// Untold are fields that the limiter which claims this rule does not tell, or rounds: they are not compared, and it
+	// is judged by the rest. The limiters of this module tell all.
+	Untold Fields
 }
 
 // Capacity is the most events that a fresh key admits at once: the burst of a bucket, the limit of all else.

@@ -101,6 +101,7 @@ func exact(ops []history.Op, rule model.Rule) Judgement { return exactIn(ops, ru
 
 // exactIn judges them on a clock that was set at times.
 func exactIn(ops []history.Op, rule model.Rule, eras []era) Judgement {
+	ops, rule = told(ops, rule.Untold), rule.Told()
 	j := tally(ops, rule, untilSet(eras))
 	decided, lost, impossible := sorted(ops, eras)
 	if impossible != nil {
@@ -129,6 +130,18 @@ func exactIn(ops []history.Op, rule model.Rule, eras []era) Judgement {
 		return j.pressed(decided, rule, fmt.Sprintf("%d decisions replayed, %d beside lost calls bounded", j.Replayed, j.Loose))
 	}
 	return j.pressed(decided, rule, "every decision replayed")
+}
+
+// told are the calls with what is compared of their decisions.
+func told(ops []history.Op, untold model.Fields) []history.Op {
+	if untold == 0 {
+		return ops
+	}
+	ops = slices.Clone(ops)
+	for i := range ops {
+		ops[i].Decision = untold.Blank(ops[i].Decision)
+	}
+	return ops
 }
 
 // most is the most that the rule admits in the time that decisions span, of each era as if it began afresh.

@@ -92,6 +92,40 @@ func TestOneWrongFieldIsFound(t *testing.T) {
 	}
 }
 
+// TestUntoldFieldsAreNotCompared makes rubbish of what is not told: the rest is still judged, and only the rest.
+func TestUntoldFieldsAreNotCompared(t *testing.T) {
+	spoils := map[model.Fields]func(d *limiter.Decision){
+		model.Remaining:  func(d *limiter.Decision) { d.Remaining += 3 },
+		model.RetryAfter: func(d *limiter.Decision) { d.RetryAfter += time.Second },
+		model.ResetAfter: func(d *limiter.Decision) { d.ResetAfter = 0 },
+	}
+	for name, rule := range rules {
+		for field, spoil := range spoils {
+			for _, untold := range []model.Fields{field, model.AllFields, model.AllFields &^ field} {
+				ops, r := truthful(rule(), limit, 400, 1), rule()
+				for i := range ops {
+					spoil(&ops[i].Decision)
+				}
+				was := slices.Clone(ops)
+				want := Held
+				if r.Untold = untold; untold&field == 0 {
+					want = Broken
+				}
+				if j := exact(ops, r); j.Verdict != want {
+					t.Errorf("%s, rubbish in %b, untold %b: %s: %s, want %s", name, field, untold, j.Verdict, j.Reason, want)
+				}
+				if !slices.Equal(ops, was) {
+					t.Errorf("%s: the history was changed", name)
+				}
+				ops[find(ops, history.Op.Denied)].Decision.Allowed = true
+				if j := exact(ops, r); j.Verdict != Broken {
+					t.Errorf("%s, untold %b, and a denial allowed: %s: %s", name, untold, j.Verdict, j.Reason)
+				}
+			}
+		}
+	}
+}
+
 // TestLostReplies takes replies away: the history still holds, for the call may have been counted. Without the call
 // itself it does not, for then nothing explains what the next reply says.
 func TestLostReplies(t *testing.T) {

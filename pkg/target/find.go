@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rlctl/rlctl/pkg/outside"
 )
 
 // ErrUnknownLimiter is a name that is in no row.
@@ -52,7 +54,7 @@ func Extend(entries []Entry, further ...Entry) ([]Entry, error) {
 			return nil, fmt.Errorf("add limiter %q: the name is taken", e.Name)
 		}
 		at := len(all)
-		if !e.Atomic() {
+		if !e.Own() {
 			if at = endOfGroup(all, e.Twin); at < 0 {
 				return nil, fmt.Errorf("add limiter %q: its twin %q is not an atomic limiter of the catalogue", e.Name, e.Twin)
 			}
@@ -62,9 +64,32 @@ func Extend(entries []Entry, further ...Entry) ([]Entry, error) {
 	return all, nil
 }
 
+// Open returns the row of that name: one of the catalogue, or one for what the name means outside of it, such as
+// exec:COMMAND, on the terms given. Such a one claims to keep the rule of the limiter that they name.
+func Open(entries []Entry, name string, t outside.Terms) (Entry, error) {
+	if !outside.Is(name) {
+		return Find(entries, name)
+	}
+	rule, err := Find(entries, t.As)
+	if err != nil {
+		return Entry{}, err
+	}
+	if !rule.Own() {
+		return Entry{}, fmt.Errorf("%s keeps the rule of %s: name that", rule.Name, rule.Twin)
+	}
+	kind, err := outside.Open(name, t)
+	if err != nil {
+		return Entry{}, err
+	}
+	return Entry{
+		Name: name, Summary: "from outside", Twin: rule.Name, BrokenBy: Nothing, State: "its own", Worst: rule.Worst,
+		Rule: rule.Rule, New: kind.New, Outside: &t, Unit: kind.Unit,
+	}, nil
+}
+
 // endOfGroup is the index after the last row that is of twin's group, or -1.
 func endOfGroup(entries []Entry, twin string) int {
-	at := slices.IndexFunc(entries, func(e Entry) bool { return e.Name == twin && e.Atomic() })
+	at := slices.IndexFunc(entries, func(e Entry) bool { return e.Name == twin && e.Own() })
 	if at < 0 {
 		return -1
 	}

@@ -26,7 +26,7 @@ import (
 // The zoo shows that the checkers check. Limiters with one line wrong go through every experiment, and each must be
 // caught by those that are there to catch its kind; sound limiters go the same way, and none may be accused.
 
-var update = flag.Bool("update", false, "write results/zoo.json")
+var update = flag.Bool("update", false, "rewrite what is tested here: results/zoo.json, testdata/vectors")
 
 const zooMoves = 1000 // of a walk, in lives of 50
 

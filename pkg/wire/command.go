@@ -15,7 +15,7 @@ type Command struct {
 	Args [][]string
 	// Block tells whether the commands ran as a MULTI block.
 	Block bool
-	// Follows tells whether the client had sent it before it had the answer to the one before: in a pipeline.
+	// Follows tells whether the client had sent it before it had the answer to the one parked before: in a pipeline.
 	Follows bool
 
 	raw  []byte // as it goes to the server
@@ -93,7 +93,7 @@ type conn struct {
 	fromUp   reader
 	block    *Command // since MULTI
 	watching bool     // the server may hold a WATCH for it
-	behind   bool     // more of the client's bytes had come when its last command was answered
+	behind   bool     // more of the client's bytes had come when its last parked command was answered, and did ever since
 }
 
 func newConn(p *Proxy, down, up net.Conn) *conn {
@@ -119,7 +119,7 @@ func (c *conn) serve() error {
 		if cut || err != nil {
 			return err
 		}
-		c.behind = c.fromDown.Buffered() > 0
+		c.behind = c.behind && c.fromDown.Buffered() > 0
 	}
 }
 
@@ -157,6 +157,7 @@ func (c *conn) handle(v Value) (cut bool, err error) {
 func (c *conn) park(cmd *Command) (cut bool, err error) {
 	cmd.done = make(chan struct{})
 	c.proxy.park(cmd)
+	c.behind = true
 	select {
 	case <-cmd.done:
 		return cmd.cut, nil

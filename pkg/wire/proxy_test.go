@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +117,40 @@ func TestACommandWaitsUntilItIsLetThrough(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestWhatPassesAtOnceLeadsNobody: only after what was parked can a command follow.
+func TestWhatPassesAtOnceLeadsNobody(t *testing.T) {
+	r := newRig(t, 2)
+	for _, c := range []struct{ pipeline, parked string }{
+		{"time; get a", "get a = nil"},
+		{"get a; time", "get a = nil"},
+		{"get a", "get a = nil"},
+		{"get a; time; get b", "get a = nil, then get b = nil"},
+	} {
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+				for command := range strings.SplitSeq(c.pipeline, "; ") {
+					p.Do(t.Context(), slices.Collect(func(yield func(any) bool) {
+						for word := range strings.FieldsSeq(command) {
+							yield(word)
+						}
+					})...)
+				}
+				return nil
+			})
+			done <- err
+		}()
+		var parked []string
+		for range strings.Count(c.parked, "=") {
+			parked = append(parked, r.pass(t))
+		}
+		if got := strings.Join(parked, ", "); got != c.parked {
+			t.Errorf("%s: parked %s, want %s", c.pipeline, got, c.parked)
+		}
+		<-done // of a key that is not there, redis.Nil
 	}
 }
 

@@ -1,0 +1,66 @@
+package experiment
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rlctl/rlctl/pkg/fleet"
+	"github.com/rlctl/rlctl/pkg/outside"
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+// rows are what races in its turn: each limiter, or all of them together.
+func (p Race) rows(catalogue []target.Entry) ([]target.Entry, error) {
+	rows, err := named(catalogue, p.Limiters)
+	if err != nil || !p.Mix {
+		return rows, err
+	}
+	mixed, err := mix(rows)
+	if err != nil {
+		return nil, fmt.Errorf("--mix: %w", err)
+	}
+	return []target.Entry{mixed}, nil
+}
+
+// mix is the row of limiters that share a key. They have to keep one rule, and the same state for it: that is known of
+// the limiter whose rule it is, and claimed by those from outside.
+func mix(rows []target.Entry) (target.Entry, error) {
+	if len(rows) < 2 {
+		return target.Entry{}, fmt.Errorf("want two limiters or more that share a key")
+	}
+	mixed, names := rows[0], make([]string, len(rows))
+	mixed.Twin = ruleOf(rows[0])
+	for i, e := range rows {
+		names[i] = e.Name
+		mixed.Unit = mixed.Unit || e.Unit
+		switch {
+		case !e.Atomic():
+			return target.Entry{}, fmt.Errorf("%s keeps a state of its own, which it shares with nobody", e.Name)
+		case ruleOf(e) != mixed.Twin:
+			return target.Entry{}, fmt.Errorf("%s keeps the rule of %s, %s that of %s: name one with --as", rows[0].Name, mixed.Twin, e.Name, ruleOf(e))
+		}
+	}
+	mixed.Name, mixed.Outside = strings.Join(names, " + "), &outside.Terms{As: mixed.Twin}
+	return mixed, nil
+}
+
+// ruleOf is whose rule a limiter keeps or claims to keep.
+func ruleOf(e target.Entry) string {
+	if e.Own() {
+		return e.Name
+	}
+	return e.Twin
+}
+
+// share gives a job to all limiters of a mixed race.
+func (r *race) share(j fleet.Job) (fleet.Job, error) {
+	rows, err := named(r.env.Catalogue, r.Limiters)
+	if err != nil {
+		return j, err
+	}
+	j.Target, j.Terms = rows[0].Name, rows[0].Terms()
+	for _, e := range rows[1:] {
+		j.Others = append(j.Others, fleet.Other{Target: e.Name, Terms: e.Terms()})
+	}
+	return j, nil
+}
