@@ -49,7 +49,7 @@ func newBench(e *env, conn *connFlags) *cobra.Command {
 	flags.Var(whole{&p.Cost, 0, limiter.MaxCost}, "cost", "events that each request takes")
 	strangers.register(e, c)
 	flags.Var(&seed, "seed", "is in the keys (default: random)")
-	flags.BoolVar(&p.Yes, "yes", false, "do not ask before an experiment on a named server")
+	flags.BoolVar(&p.Yes, "yes", false, "do not ask before an experiment on a named server, or a service elsewhere")
 	flags.StringArrayVar(&p.Asserts, "assert", nil, "what must hold, such as 'p99_us<5000' or 'gcra/denied:script_us<6'; else exit code 1")
 	flags.StringVar(&hgrm, "hgrm", "", "also write each row's latencies to `STEM`-LIMITER-PATH-response.hgrm, for HdrHistogram's plotters")
 	out := newResultFlags(c, report.BenchfmtFormat)
@@ -95,6 +95,9 @@ func runBench(ctx context.Context, e *env, p experiment.Bench, out *resultFlags,
 	}
 	act := fmt.Sprintf("%d callers are about to load", p.Procs*p.Clients)
 	if err := e.confirmAway(ctx, p.Private, p.Conn, p.Yes, act); err != nil {
+		return err
+	}
+	if err := e.confirmServices(ctx, p.Limiters, p.Yes, act); err != nil {
 		return err
 	}
 	progress := e.progress()

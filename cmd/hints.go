@@ -52,6 +52,9 @@ func explain(err error, typed string) string {
 // explainRedis tells each kind of failure in its own words. The key and the password are in none of them.
 func explainRedis(e redisError, typed string) (what, hint string) {
 	at, why := "redis at "+e.at, bare(e.err)
+	if name := limiterOf(e); outside.Is(name) && class(e) != limiter.ClassInvalid {
+		return explainOutside(name, class(e), why)
+	}
 	if e.at == "" {
 		at = "the private server"
 	}
@@ -83,6 +86,23 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 		return fmt.Sprintf("%s: %s", at, why), "a script from outside can say in comments what it gets and replies: docs/scripts.md"
 	}
 	return fmt.Sprintf("%s: %s", at, why), ""
+}
+
+// explainOutside tells what went wrong with a limiter that is not ours.
+func explainOutside(name string, class limiter.Class, why string) (what, hint string) {
+	if class == limiter.ClassUnreachable {
+		return fmt.Sprintf("cannot reach %s (%s)", name, why), "is it running there?"
+	}
+	return fmt.Sprintf("%s: %s", name, why), ""
+}
+
+// limiterOf is the limiter that failed.
+func limiterOf(err error) string {
+	var e *limiter.Error
+	if errors.As(err, &e) {
+		return e.Limiter
+	}
+	return ""
 }
 
 // privateServer is where a redisError came from that no flag and no variable pointed at.

@@ -1,7 +1,10 @@
 package cmd
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,9 +17,17 @@ import (
 // outsideFlags say how limiters are taken that are not in the catalogue.
 type outsideFlags struct{ terms outside.Terms }
 
+// outsideHelp ends the help of every command that takes limiters from outside.
+const outsideHelp = "\n\nA LIMITER can also come from outside: lua:FILE is any Lua script (docs/scripts.md), exec:COMMAND a worker in any language\n" +
+	"(docs/worker.md). Each claims to be atomic under the rule that --as names, and is judged by it."
+
 func (o *outsideFlags) register(e *env, c *cobra.Command) {
+	c.Long += outsideHelp
 	c.Flags().StringVar(&o.terms.As, "as", "sliding-log", "`LIMITER` whose rule one from outside claims to keep")
 	completeWords(c, "as", rules(e.catalogue))
+	c.Flags().StringArrayVar(&o.terms.Headers, "header", nil,
+		"`NAME:VALUE` of each request to an http:// or https:// limiter; {key} is the client, {cost} the events")
+	completeWords(c, "header", nil)
 }
 
 // rules are the limiters with a rule of their own.
@@ -43,7 +54,25 @@ func (o *outsideFlags) admit(e *env, c *cobra.Command, names []string) error {
 		e.catalogue = append(e.catalogue, entry)
 	}
 	if len(e.catalogue) == before && c.Flags().Changed("as") {
-		return usagef("--as: no limiter from outside is named, such as exec:COMMAND")
+		return usagef("--as: no limiter from outside is named, such as lua:FILE or exec:COMMAND")
+	}
+	service := func(entry target.Entry) bool { return entry.Service }
+	if c.Flags().Changed("header") && !slices.ContainsFunc(e.catalogue[before:], service) {
+		return usagef("--header: no service is named, such as http://HOST:PORT/?client={key}")
+	}
+	return nil
+}
+
+// confirmServices asks before an act on services that are not on this machine.
+func (e *env) confirmServices(ctx context.Context, names []string, yes bool, act string) error {
+	for _, name := range names {
+		host := outside.HostOf(name)
+		if host == "" || (target.Conn{Host: host}).Loopback() {
+			continue
+		}
+		if err := e.confirm(ctx, yes, fmt.Sprintf("%s %s, which is not this machine", act, host)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

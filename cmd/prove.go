@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -19,7 +20,7 @@ import (
 func newProve(e *env, conn *connFlags) *cobra.Command {
 	p := experiment.Prove{Skew: true, Starts: []explore.Start{explore.Empty, explore.OneLeft}}
 	st := experiment.Stress{}
-	kept, proof, strangers := "", "", outsideFlags{}
+	kept, proof, strangers, yes := "", "", outsideFlags{}, false
 	limit, exploring, stressing, lasts, seed := limitFlags{}, true, false, duration(20*time.Second), hex(0)
 	c := &cobra.Command{
 		Use:   "prove [LIMITER...]",
@@ -53,6 +54,7 @@ func newProve(e *env, conn *connFlags) *cobra.Command {
 	flags.Var(&seed, "seed", "under stress: of costs, keys, pauses and faults (default: random)")
 	flags.StringVar(&proof, "certificate", "", "under stress: also write the proof that a limit was broken to `FILE`")
 	flags.StringVar(&kept, "history", "", "under stress: also write every call to `FILE`, as JSON lines")
+	flags.BoolVar(&yes, "yes", false, "under stress: do not ask before a service elsewhere is loaded")
 	out := newResultFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if err := strangers.admit(e, c, append(slices.Clone(args), scheduledName(p.Schedule)...)); err != nil {
@@ -79,9 +81,13 @@ func newProve(e *env, conn *connFlags) *cobra.Command {
 			if st.Limit, err = limit.read(flags); err != nil {
 				return err
 			}
+			act := fmt.Sprintf("%d callers are about to load", st.Procs*st.Clients)
+			if err := e.confirmServices(c.Context(), args, yes, act); err != nil {
+				return err
+			}
 			return runStress(c.Context(), e, st, out, kept, proof)
 		}
-		if err := excludes(flags, "explore", "duration", "procs", "keys", "fault", "seed", "history", "certificate"); err != nil {
+		if err := excludes(flags, "explore", "duration", "procs", "keys", "fault", "seed", "history", "certificate", "yes"); err != nil {
 			return err
 		}
 		if err := excludes(flags, "explore", connection...); err != nil {

@@ -39,6 +39,15 @@ func flagValues(f *pflag.Flag) (texts []string) {
 	switch {
 	case f.Name == "pass":
 		return []string{" ***"}
+	case f.Name == "header":
+		for _, value := range list.GetSlice() {
+			name := ""
+			if i := strings.IndexByte(value, ':'); i >= 0 {
+				name = value[:i+1] + " "
+			}
+			texts = append(texts, " "+report.ShellWord(name+"***"))
+		}
+		return texts
 	case many:
 		for _, value := range list.GetSlice() {
 			texts = append(texts, " "+report.ShellWord(redacted(value)))

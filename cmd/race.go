@@ -53,7 +53,7 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 	strangers.register(e, c)
 	flags.BoolVar(&p.Mix, "mix", false, "all limiters at once on one key, the processes taking them in turn")
 	flags.BoolVar(&explain, "explain", false, "show the smallest order of commands that goes over, step by step")
-	flags.BoolVar(&p.Yes, "yes", false, "do not ask before an experiment on a named server")
+	flags.BoolVar(&p.Yes, "yes", false, "do not ask before an experiment on a named server, or a service elsewhere")
 	out := newResultFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		p.Limiters, p.Seed, p.Prefix, p.RTT = args, uint64(seed), conn.prefix, time.Duration(rtt)
@@ -91,6 +91,9 @@ func runRace(ctx context.Context, e *env, p experiment.Race, out *resultFlags) e
 	}
 	act := fmt.Sprintf("%d processes are about to load", p.Procs)
 	if err := e.confirmAway(ctx, p.Private, p.Conn, p.Yes, act); err != nil {
+		return err
+	}
+	if err := e.confirmServices(ctx, p.Limiters, p.Yes, act); err != nil {
 		return err
 	}
 	progress := e.progress()

@@ -48,6 +48,8 @@ var update = flag.Bool("update", false, "rewrite what the scripts compare with")
 //	redis clock DURATION|real move its frozen clock, or let it run
 //	redis stop                kill it
 //	redis do WORD...          send a command and print the reply
+//	service KIND [tls]        a limiter behind HTTP, of a kind in services_test.go; sets SERVICE, and writes ca.pem for tls
+//	nginx BURST               an nginx that limits ?key= to 60 a minute; sets NGINX
 //	exits CODE COMMAND...     run a command that ends with this exit code
 //	keeps SCHEMA FILE         hold each JSON document of a file against a schema in docs/schemas
 func TestScripts(t *testing.T) {
@@ -56,7 +58,9 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       *update,
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"redis": redisCommand, "exits": exits, "keeps": keeps},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"redis": redisCommand, "exits": exits, "keeps": keeps, "service": serviceCommand, "nginx": nginxCommand,
+		},
 		Condition: func(name string) (bool, error) {
 			if name != "pty" {
 				return false, fmt.Errorf("unknown condition %q", name)

@@ -12,13 +12,11 @@ description = {
 }
 dependencies = { "lua >= 5.1", "redis-lua >= 2.0.4", "luasocket >= 3.0" }
 build = {
-  type = "builtin",
-  modules = {
-    ["rlctl"] = "lua/rlctl.lua",
-    ["rlctl.connection"] = "lua/rlctl/connection.lua",
-  },
+  type = "none", -- the builtin one would copy all of lua/, specs included
   install = {
     lua = {
+      ["rlctl"] = "lua/rlctl.lua",
+      ["rlctl.connection"] = "lua/rlctl/connection.lua",
       ["rlctl.scripts.compact-log"] = "scripts/compact-log.lua",
       ["rlctl.scripts.fixed-window"] = "scripts/fixed-window.lua",
       ["rlctl.scripts.gcra"] = "scripts/gcra.lua",

@@ -102,13 +102,14 @@ local function window_us(seconds)
 end
 
 local function check_settings(s)
-  local bad = not is_whole(s.limit, 0, MAX_EVENTS) and "limit must be 0 to 1000000000 events"
+  local bad = type(s.limiter) ~= "string" and "limiter must be the name of a script"
+    or not is_whole(s.limit, 0, MAX_EVENTS) and "limit must be 0 to 1000000000 events"
     or not window_us(s.window) and "window must be 0.001 to 31622400 seconds (366 days), in whole microseconds"
     or not is_whole(s.burst, 0, MAX_EVENTS) and "burst must be 0 to 1000000000 events"
     or (type(s.prefix) ~= "string" or string.find(s.prefix, "{", 1, true)) and "prefix must be a string without {"
     or not policies[s.on_failure] and "on_failure must be error, allow or deny"
     or not (type(s.timeout) == "number" and s.timeout > 0 and s.timeout < math.huge) and "timeout must be seconds above 0"
-  if bad then refuse(s.limiter, bad) end
+  if bad then refuse(tostring(s.limiter), bad) end
 end
 
 local Limiter = {}

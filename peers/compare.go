@@ -32,7 +32,8 @@ type plan struct {
 	lives       int // under each of those limits
 }
 
-// full takes some minutes. A busy machine shall not look like a limiter that does not answer, so there is time to. 7 a minute does not divide a minute into whole microseconds.
+// full takes some minutes. Calls have long to be answered, so that a busy machine does not look like a limiter that
+// fails. 7 a minute does not divide a minute into whole microseconds.
 func full() plan {
 	return plan{
 		race:  "race --procs 16 --clients 4 --limit 1000 --attempts 300 --rounds 3 --timeout 5s",

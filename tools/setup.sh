@@ -5,8 +5,8 @@
 #
 # redis: redis-server or valkey-server. cc: a C compiler with the C library's headers, for the tests' settable clock and
 # for the race detector. python, node: the interpreters of workers in examples/. lua: Lua 5.1, redis-lua, LuaSocket and
-# busted, for the Lua client and its specs. Debian and Ubuntu, as root or through sudo. macOS with Homebrew is a best
-# effort, unverified, and without Lua.
+# busted, for the Lua client and its specs. nginx: a service that limits requests, for the tests. Debian and Ubuntu, as
+# root or through sudo. macOS with Homebrew is a best effort, unverified, and without Lua.
 set -eu
 
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -23,6 +23,9 @@ has_lua() {
 	has busted && lua5.1 -e 'require("redis") require("socket.unix") require("dkjson")' >/dev/null 2>&1
 }
 
+# Debian has it where only root looks.
+has_nginx() { has nginx || [ -x /usr/sbin/nginx ]; }
+
 die() {
 	echo "setup: $1" >&2
 	exit 1
@@ -38,7 +41,7 @@ as_root() {
 	fi
 }
 
-# The Redis package starts a server on port 6379 and enables it at boot. We want its binary only, so a policy forbids
+# The packages of Redis and nginx start a server and enable it at boot. We want their binaries only, so a policy forbids
 # starts while it is installed, and what it enabled is disabled. Of the server alone there is no package: redis-tools
 # has the same binary, but under the name of redis-check-rdb. A policy that is there already (containers have one) stays.
 install_with_apt() {
@@ -54,7 +57,7 @@ if [ ! -e "$policy" ]; then
 fi
 apt-get -q install -y --no-install-recommends "$@" </dev/null
 for package; do
-	[ "$package" != redis-server ] || update-rc.d redis-server disable </dev/null
+	case $package in redis-server | nginx) update-rc.d "$package" disable </dev/null ;; esac
 done
 END
 }
@@ -67,6 +70,7 @@ for program; do
 	python) has_python || missing="$missing python" ;;
 	node) has_node || missing="$missing node" ;;
 	lua) has_lua || missing="$missing lua" ;;
+	nginx) has_nginx || missing="$missing nginx" ;;
 	*) die "unknown program: $program" ;;
 	esac
 done
@@ -81,6 +85,7 @@ if has apt-get; then
 		python) packages="$packages python3" ;;
 		node) packages="$packages nodejs" ;;
 		lua) packages="$packages lua5.1 lua-redis lua-socket lua-busted" ;;
+		nginx) packages="$packages nginx" ;;
 		esac
 	done
 	echo "setup: installing$packages" >&2
@@ -89,7 +94,8 @@ if has apt-get; then
 elif has brew; then
 	case $missing in *cc*) die "no C compiler; install one with: xcode-select --install" ;; esac
 	case $missing in *lua*) die "no busted for Lua 5.1; install with luarocks: busted redis-lua luasocket" ;; esac
-	brew install redis
+	# shellcheck disable=SC2086 # a list of words
+	brew install $missing
 else
 	die "please install$missing: neither apt-get nor brew is here to do it"
 fi

@@ -38,6 +38,7 @@ func parts() []part {
 		{"vet", 120 * time.Second, passes("go", "vet", "./...")},
 		{"staticcheck", 80 * time.Second, passes("go", "run", staticcheck, "./...")},
 		{"test", 170 * time.Second, tests(".", "-timeout=165s")},
+		{"busted", 90 * time.Second, busted},
 		{"peers", 90 * time.Second, tests("peers", "-vet=all", "-timeout=85s")},
 		{"busted", 90 * time.Second, busted},
 		{"race, shuffled", 280 * time.Second, tests(".", "-race", "-short", "-shuffle=on", "-timeout=275s")},

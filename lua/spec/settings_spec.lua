@@ -45,7 +45,7 @@ describe("new", function()
     for setting, values in pairs{
       limit = { -1, 0.5, 1e9 + 1, 0 / 0, "5", false }, window = { 0, 0.0009, 1.0000001, 366 * 86400 + 1, 0 / 0, "60" },
       burst = { -1, 1e9 + 1, 0.5 }, prefix = { "a{b", 7 }, on_failure = { "open", true }, timeout = { 0, -1, 0 / 0, math.huge },
-      limiter = { "nonsense", "../scripts/gcra", "", "GCRA.lua" },
+      limiter = { "nonsense", "../scripts/gcra", "", "GCRA.lua", 7 },
       url = { "127.0.0.1", "http://127.0.0.1", "redis://h/x", "unix://", 7 }, limits = { 5 },
     } do
       for _, value in ipairs(values) do
@@ -91,15 +91,11 @@ describe("the rock", function()
 
   it("works where it is installed", function()
     local tree = server.folder()
-    local function install(files)
-      for module, file in pairs(files) do
-        local to = tree .. "/" .. string.gsub(module, "%.", "/") .. ".lua"
-        local folder = string.match(to, "^(.*)/")
-        assert.equal(0, os.execute(string.format("mkdir -p %s && cp ../%s %s", server.quote(folder), file, server.quote(to))))
-      end
+    for module, file in pairs(rock.build.install.lua) do
+      local to = tree .. "/" .. string.gsub(module, "%.", "/") .. ".lua"
+      local folder = string.match(to, "^(.*)/")
+      assert.equal(0, os.execute(string.format("mkdir -p %s && cp ../%s %s", server.quote(folder), file, server.quote(to))))
     end
-    install(rock.build.modules)
-    install(rock.build.install.lua)
     local made = os.execute(string.format("cd / && LUA_PATH=%s lua5.1 -e %s", server.quote(tree .. "/?.lua;;"),
       server.quote("require('rlctl').new{ limit = 1, limiter = 'gcra' }")))
     server.remove(tree)

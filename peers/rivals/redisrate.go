@@ -14,7 +14,7 @@ import (
 // redisRate is GCRA in one script, on the server's clock, in seconds as floating point.
 func redisRate() Rival {
 	rule := model.TokenBucket()
-	rule.Untold = model.RetryAfter | model.ResetAfter // they are floating point
+	rule.Untold = model.RetryAfter | model.ResetAfter | model.Lifetime // floating point, and whole seconds
 	return Rival{
 		Entry: target.Entry{
 			Name: "redis_rate", Summary: "GCRA in one script, in floating-point seconds", BrokenBy: target.Nothing,

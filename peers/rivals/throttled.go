@@ -17,7 +17,7 @@ import (
 // throttledGCRA is GCRA in the client: it reads, computes, and swaps if nobody was faster, up to ten times.
 func throttledGCRA() Rival {
 	rule := model.TokenBucket()
-	rule.Untold = model.RetryAfter | model.ResetAfter // of an interval that is cut off to whole ns
+	rule.Untold = model.RetryAfter | model.ResetAfter | model.Lifetime // whole ns, and whole seconds
 	return Rival{
 		Entry: target.Entry{
 			Name: "throttled", Summary: "GCRA in the client: read, compute, compare and swap", BrokenBy: target.Nothing,
@@ -26,7 +26,7 @@ func throttledGCRA() Rival {
 		},
 		Module:   "github.com/throttled/throttled/v2",
 		Rule:     "a bucket of B that refills at L a window, starting full",
-		Settings: "NewGCRARateLimiterCtx with RateQuota{PerDuration(L, W), B-1} over goredisstore.v9, at most 10 attempts",
+		Settings: "NewGCRARateLimiterCtx with RateQuota{PerDuration(L, W), B-1} over goredisstore.v9; peeks with one attempt, since a second takes an event",
 		Tells:    "remaining, retry, reset",
 		Waits:    true,
 	}
@@ -45,9 +45,11 @@ func checkThrottled(l limiter.Limit) error {
 // throttledKeys is the prefix of keys in the library's example.
 const throttledKeys = "throttled:"
 
+// gcra asks with the library's defaults, but for peeks: if another caller was faster, the second attempt of a peek takes
+// an event (it has forgotten that it was asked for none), so a peek has one attempt here.
 type gcra struct {
-	limiter *throttled.GCRARateLimiterCtx
-	rdb     redis.UniversalClient
+	takes, peeks *throttled.GCRARateLimiterCtx
+	rdb          redis.UniversalClient
 }
 
 func openThrottled(rdb redis.UniversalClient, l limiter.Limit) (taker, error) {
@@ -55,14 +57,25 @@ func openThrottled(rdb redis.UniversalClient, l limiter.Limit) (taker, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{
-		MaxRate: throttled.PerDuration(int(l.Events), l.Window), MaxBurst: int(l.Capacity()) - 1,
-	})
-	return gcra{g, rdb}, err
+	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(int(l.Events), l.Window), MaxBurst: int(l.Capacity()) - 1}
+	takes, err := throttled.NewGCRARateLimiterCtx(store, quota)
+	if err != nil {
+		return nil, err
+	}
+	peeks, err := throttled.NewGCRARateLimiterCtx(store, quota)
+	if err != nil {
+		return nil, err
+	}
+	peeks.SetMaxCASAttemptsLimit(1)
+	return gcra{takes, peeks, rdb}, nil
 }
 
 func (g gcra) take(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
-	limited, got, err := g.limiter.RateLimitCtx(ctx, key, int(cost))
+	asked := g.takes
+	if cost == 0 {
+		asked = g.peeks
+	}
+	limited, got, err := asked.RateLimitCtx(ctx, key, int(cost))
 	if err != nil {
 		return limiter.Decision{}, gaveUp(err)
 	}
@@ -76,7 +89,7 @@ func (g gcra) take(ctx context.Context, key string, cost int64) (limiter.Decisio
 // gaveUp knows the error of a call that nobody let through: it was not counted. Any other may come after its write.
 func gaveUp(err error) error {
 	if strings.HasPrefix(err.Error(), "Failed to store updated rate limit data") {
-		return &limiter.Error{Limiter: "throttled", Class: limiter.ClassContention, Err: errors.New("gave up after 10 attempts")}
+		return &limiter.Error{Limiter: "throttled", Class: limiter.ClassContention, Err: errors.New("others were faster in every attempt")}
 	}
 	return limiter.Classify("throttled", err, true)
 }

@@ -15,7 +15,7 @@ func certify(e target.Entry, key string, worst *replay.Interval, seed, command s
 	c := &certificate.Certificate{
 		Schema: certificate.Schema, Limiter: e.Name, Rule: e.Twin, Key: key, Limit: limit.Events,
 		WindowUS: limit.Window.Microseconds(), Burst: limit.Capacity(), FromUS: worst.From.UnixMicro(), ToUS: worst.To.UnixMicro(),
-		Most: worst.Most, Seed: seed, Command: command,
+		Most: e.Rule.Most(limit, worst.From, worst.To), Seed: seed, Command: command,
 	}
 	if e.Own() {
 		c.Rule = e.Name

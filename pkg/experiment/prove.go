@@ -65,6 +65,10 @@ func (p Prove) Validate(catalogue []target.Entry) error {
 		return fmt.Errorf("--burst: want at most %s, since all but one are taken first", report.Int(maxExplored))
 	}
 	for _, e := range rows {
+		if e.Service {
+			return fmt.Errorf("--explore: what happens behind %s is not seen, so there is nothing to order: "+
+				"use race or prove --stress", e.Name)
+		}
 		if _, err := e.New(nil, p.Limit, limiter.WithPrefix(p.Prefix)); err != nil {
 			return refused(e.Name, err)
 		}
@@ -92,7 +96,7 @@ func (p Prove) plans(catalogue []target.Entry) ([]scheduled, error) {
 				plan.Limit.Events, plan.Limit.Burst = int64(p.Clients*p.Calls)-1, 0
 			}
 			out = append(out, scheduled{Plan: plan})
-			if e.BrokenBy == target.Skew && p.Skew {
+			if (e.BrokenBy == target.Skew || e.Callers) && p.Skew {
 				plan.Skew = true
 				out = append(out, scheduled{Plan: plan})
 			}

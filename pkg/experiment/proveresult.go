@@ -53,10 +53,12 @@ type ProveRow struct {
 	Violating int64           `json:"violating"` // schedules that break the rule
 	Retries   int64           `json:"retries"`   // the most, in one schedule, that limiters sent again
 	StressCounts
-	Faults    []StressFault  `json:"faults"`
-	Verdict   replay.Verdict `json:"verdict"`
-	Reason    string         `json:"reason"`   // why it is broken or inconclusive; of a stress run that held, how it was judged
-	Expected  bool           `json:"expected"` // it came out as this limiter must
+	Faults    []StressFault   `json:"faults"`
+	LeftOut   []LeftOut       `json:"left_out,omitempty"` // faults that the limiter cannot meet
+	Headers   *replay.Headers `json:"headers,omitempty"`  // of a service under stress, of all keys
+	Verdict   replay.Verdict  `json:"verdict"`
+	Reason    string          `json:"reason"`   // why it is broken or inconclusive; of a stress run that held, how it was judged
+	Expected  bool            `json:"expected"` // it came out as this limiter must
 	proof     *certificate.Certificate
 	First     ProveSchedule `json:"first"` // the simplest that breaks the rule, or else one of the longest that keep it
 	Found     []ProveFound  `json:"found"` // the simplest schedule of each kind of violation, the simplest first

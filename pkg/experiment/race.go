@@ -80,6 +80,9 @@ func (p Race) Validate(catalogue []target.Entry) error {
 		if err := unconfirmed(e, p.Private || p.Yes); err != nil {
 			return err
 		}
+		if e.Unit && p.Cost > 1 {
+			return fmt.Errorf("--cost: %s takes one event a request", e.Name)
+		}
 		if _, err := e.New(nil, p.Limit, limiter.WithPrefix(p.Prefix)); err != nil {
 			return refused(e.Name, err)
 		}

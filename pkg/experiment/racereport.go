@@ -62,6 +62,9 @@ func (r *RaceResult) answer() report.Line {
 	if n, _ := r.count(func(row RaceRow) bool { return row.Verdict == replay.Inconclusive }); n > 0 {
 		say(report.Warn, "%d inconclusive", n)
 	}
+	if n, _ := r.count(func(row RaceRow) bool { return row.Headers != nil && !row.Headers.Honest() }); n > 0 {
+		say(report.Bad, "%d with dishonest headers", n)
+	}
 	if r.Partial {
 		say(report.Warn, "partial: interrupted in %d of %d", len(r.Results), r.Planned)
 	}
@@ -206,6 +209,9 @@ func (r *RaceResult) foot() []report.Line {
 			report.Count(sum.Retries, "retry", "retries"), float64(r.ElapsedUS)/1e6),
 		report.Text("seed %s: it gives the request ids again, not the interleaving", r.Seed))
 	for _, row := range r.Results {
+		if row.Headers != nil { // what is behind it cannot be explained
+			continue
+		}
 		if row.Verdict == replay.Broken && (row.BrokenBy == target.Race || row.Atomic && row.Twin != "") {
 			return append(lines, report.Text("next: rlctl race %s --explain", typedName(row.Limiter, row.Atomic, row.Twin)))
 		}
@@ -251,5 +257,5 @@ func (row RaceRow) notes() []report.Line {
 		lines = append(lines, report.Line{{Text: fmt.Sprintf("%s: %s not decided: %s", row.Limiter,
 			report.Count(sum[class], "call", "calls"), class), Tone: report.Warn}})
 	}
-	return lines
+	return append(lines, headerNotes(row.Limiter, row.Headers)...)
 }

@@ -49,6 +49,8 @@ type RaceRow struct {
 	Reason   string         `json:"reason"`
 	Expected bool           `json:"expected"` // it came out as this limiter must in a race
 	Rounds   []RaceRound    `json:"rounds"`
+
+	Headers *replay.Headers `json:"headers,omitempty"` // of a service, over all rounds
 }
 
 // RaceRound is one round, on a fresh key.
@@ -60,7 +62,8 @@ type RaceRound struct {
 	// Classes counts the calls that were not decided, by the class of their error.
 	Classes map[limiter.Class]int64 `json:"classes"`
 
-	apart bool // inconclusive only because no two callers met
+	apart   bool // inconclusive only because no two callers met
+	headers *replay.Headers
 }
 
 // RaceDeath is a worker that died during a round.

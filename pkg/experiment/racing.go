@@ -40,6 +40,7 @@ func (r *race) row(ctx context.Context, e target.Entry) (RaceRow, error) {
 			return row, fmt.Errorf("race %s: %w", e.Name, err)
 		}
 		row.Counts.add(round.Counts)
+		row.Headers = together(row.Headers, round.headers)
 		row.Rounds = append(row.Rounds, round)
 		row.Verdict, row.Reason = combined(row.Rounds)
 		row.Expected = row.asExpected()
@@ -102,17 +103,17 @@ func (r *race) judge(
 	if err != nil {
 		return RaceRound{}, err
 	}
-	immortal, err := r.srv.lasting(ctx, e, client, key)
+	ttl, err := r.srv.ttlOf(ctx, e, client, key)
 	if err != nil && !forbidden(err) {
 		return RaceRound{}, err
 	}
-	j := replay.Judge(got.Ops, e.Rule, first, last)
-	if immortal {
+	j := replay.Judge(got.Ops, e.Judged(), first, last)
+	if ttl == noTTL {
 		j.Verdict, j.Reason = replay.Broken, "the key was left without a TTL"
 	}
 	return RaceRound{
 		Counts: counts(j, got, elapsed), Verdict: j.Verdict, Reason: j.Reason, Deaths: deaths(got), Classes: classes(got.Ops),
-		apart: j.Apart,
+		apart: j.Apart, headers: headersOf(e, got.Ops, replay.Course{Readings: []history.Reading{first, last}}),
 	}, nil
 }
 

@@ -124,34 +124,24 @@ func (s *server) ttl(ctx context.Context, key string) (time.Duration, error) {
 	return ttl, uncounted(err)
 }
 
-// immortal tells whether a key has no TTL.
-func (s *server) immortal(ctx context.Context, key string) (bool, error) {
-	ttl, err := s.ttl(ctx, key)
-	return ttl == noTTL, err
-}
-
-// immortalOf tells whether any key that names the client has no TTL. It looks at all keys, of a private server only: what
-// keys one from outside has is not known, and nobody else's are looked through for them.
-func (s *server) immortalOf(ctx context.Context, client string) (bool, error) {
-	if !s.Private {
-		return false, nil
-	}
-	keys, err := s.rdb.Keys(ctx, "*"+client+"*").Result()
-	for i := 0; i < len(keys) && err == nil; i++ {
-		var without bool
-		if without, err = s.immortal(ctx, keys[i]); without {
-			return true, err
+// ttlOf is the time to live of what a limiter keeps for a client: noTTL if a key has none, else the longest. What keys one
+// from outside has is not known: of a private server all are looked at that name the client, and of another none.
+func (s *server) ttlOf(ctx context.Context, e target.Entry, client, key string) (longest time.Duration, err error) {
+	keys := []string{key}
+	if e.Outside != nil {
+		if keys = nil; s.Private {
+			keys, err = s.rdb.Keys(ctx, "*"+client+"*").Result()
 		}
 	}
-	return false, uncounted(err)
-}
-
-// lasting tells whether a limiter left a key of a client without a TTL.
-func (s *server) lasting(ctx context.Context, e target.Entry, client, key string) (bool, error) {
-	if e.Outside != nil {
-		return s.immortalOf(ctx, client)
+	longest = -2
+	for i := 0; i < len(keys) && err == nil; i++ {
+		var ttl time.Duration
+		if ttl, err = s.ttl(ctx, keys[i]); ttl == noTTL {
+			return noTTL, err
+		}
+		longest = max(longest, ttl)
 	}
-	return s.immortal(ctx, key)
+	return longest, uncounted(err)
 }
 
 // uncounted classifies the error of a command that takes nothing from anybody.

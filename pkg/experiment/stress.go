@@ -99,8 +99,8 @@ type stressing struct {
 	// Of the limiter under way.
 	fleet   *fleet.Fleet
 	killed  int            // workers
+	outside int            // limiters so far
 	steps   []history.Step // of the clock
-	outside int            // limiters so far, in all runs
 }
 
 // Run stresses each limiter. One that an interrupt or an error ends returns what there is, marked partial, beside the

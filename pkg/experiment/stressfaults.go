@@ -36,14 +36,14 @@ const (
 // stressFaults is the table.
 func stressFaults() []stressFault {
 	return []stressFault{
-		{name: "script-flush", what: "the server forgets all scripts", do: flushScripts},
+		{name: "script-flush", what: "the server forgets all scripts", do: flushScripts, not: elsewhere},
 		{name: "client-kill", what: "the server closes all connections", do: killClients, not: speechless},
-		{name: "client-pause", what: "the server answers nobody for a while", do: pauseClients},
+		{name: "client-pause", what: "the server answers nobody for a while", do: pauseClients, not: elsewhere},
 		{name: "reply-cut", what: "a reply is lost after the command ran", do: cutReply, not: speechless},
 		{name: faultWorkerKill, what: "a process of callers dies in mid-call", most: 1, do: killWorker, not: lastWorker},
 		{name: "worker-stop", what: "a process of callers stops and goes on", do: stopWorker},
-		{name: "server-stop", what: "the server stops for longer than calls wait, and goes on", do: stopServer},
-		{name: "server-restart", what: "the server is killed and comes back with what it had written", do: restartServer},
+		{name: "server-stop", what: "the server stops for longer than calls wait, and goes on", do: stopServer, not: elsewhere},
+		{name: "server-restart", what: "the server is killed and comes back with what it had written", do: restartServer, not: elsewhere},
 		{name: "clock-step", what: "the server's clock steps forth and back, by seconds and an hour", do: stepClock, not: unsteppable},
 	}
 }
@@ -107,6 +107,14 @@ func speechless(_ *stressing, e target.Entry) string {
 	return ""
 }
 
+// elsewhere is of faults that happen to a server which a service does not ask: there they would be as good as no fault.
+func elsewhere(s *stressing, e target.Entry) string {
+	if e.Service {
+		return speechless(s, e)
+	}
+	return ""
+}
+
 func lastWorker(s *stressing, _ target.Entry) string {
 	if s.Procs < 2 {
 		return "it takes 2 processes"
@@ -152,6 +160,8 @@ func unsteppable(s *stressing, e target.Entry) string {
 	switch {
 	case s.srv.kept.Clock() == nil:
 		return "a clock that can be set wants Linux and a C compiler"
+	case e.Service:
+		return speechless(s, e)
 	case !e.Own():
 		return "it decides without the server's clock, or does not tell it"
 	}
@@ -179,6 +189,25 @@ type StressFault struct {
 	Problem  string `json:"problem,omitempty"` // why it could not be brought about
 
 	from, to int64 // ns of CLOCK_MONOTONIC
+}
+
+// LeftOut is a fault that was wanted and that the limiter cannot meet.
+type LeftOut struct {
+	Fault string `json:"fault"`
+	Why   string `json:"why"`
+}
+
+// leftOut are those of a limiter.
+func (s *stressing) leftOut(e target.Entry) (out []LeftOut) {
+	for _, f := range stressFaults() {
+		if f.not == nil || !s.wants(f.name) {
+			continue
+		}
+		if why := f.not(s, e); why != "" {
+			out = append(out, LeftOut{f.name, why})
+		}
+	}
+	return out
 }
 
 // plannedFault is a fault of a run to come.

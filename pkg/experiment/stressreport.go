@@ -103,8 +103,33 @@ func (r *ProveResult) stressFoot() []report.Line {
 	if len(kinds) > 0 {
 		faults = strings.Join(kinds, ", ")
 	}
-	return []report.Line{
+	var lines []report.Line
+	for _, row := range r.Results {
+		lines = append(lines, row.leftOutNotes()...)
+		lines = append(lines, headerNotes(row.Limiter, row.Headers)...)
+	}
+	return append(lines,
 		report.Text("faults under traffic: %s", faults),
 		report.Text("seed %s: it gives the costs, keys, pauses and faults again, not the interleaving   %.1f s", r.Seed, float64(r.ElapsedUS)/1e6),
+	)
+}
+
+// leftOutNotes says which faults did not happen to one from outside, and why; those for one reason together. Of those in
+// the catalogue it is known.
+func (row ProveRow) leftOutNotes() (lines []report.Line) {
+	if !row.Atomic || row.Twin == "" {
+		return nil
 	}
+	var reasons []string
+	of := map[string][]string{}
+	for _, f := range row.LeftOut {
+		if of[f.Why] == nil {
+			reasons = append(reasons, f.Why)
+		}
+		of[f.Why] = append(of[f.Why], f.Fault)
+	}
+	for _, why := range reasons {
+		lines = append(lines, report.Text("%s: without %s: %s", row.Limiter, strings.Join(of[why], ", "), why))
+	}
+	return lines
 }

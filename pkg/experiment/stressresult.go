@@ -55,8 +55,8 @@ func (p Stress) result(env Env, s *server) *ProveResult {
 func (s *stressing) judge(ctx context.Context, e target.Entry, base string, run stressRun) (ProveRow, error) {
 	row := ProveRow{
 		Limiter: e.Name, Atomic: e.Atomic(), Twin: e.Twin, BrokenBy: e.BrokenBy, Mode: modeStress, Clients: s.Procs * s.Clients,
-		Start: explore.Empty, Skew: e.BrokenBy == target.Skew, Retries: run.Summary.Retries, Faults: run.faults, Verdict: replay.Held,
-		First: ProveSchedule{Before: []ProveKey{}, Steps: []ProveStep{}}, Found: []ProveFound{},
+		Start: explore.Empty, Skew: e.BrokenBy == target.Skew, Retries: run.Summary.Retries, Faults: run.faults, LeftOut: s.leftOut(e),
+		Verdict: replay.Held, First: ProveSchedule{Before: []ProveKey{}, Steps: []ProveStep{}}, Found: []ProveFound{},
 	}
 	if row.Faults == nil {
 		row.Faults = []StressFault{}
@@ -64,15 +64,24 @@ func (s *stressing) judge(ctx context.Context, e target.Entry, base string, run 
 	of := byKey(run.Ops)
 	for i := range s.Keys {
 		key := fleet.WildKey(base, i)
-		j := replay.JudgeCourse(of[key], e.Rule, run.course)
+		j := replay.JudgeCourse(of[key], e.Judged(), run.course)
 		row.StressCounts.add(j)
+		row.Headers = together(row.Headers, headersOf(e, of[key], run.course))
 		row.AtOnce = max(row.AtOnce, atOnce(of[key]))
 		row.worsen(j.Verdict, j.Reason)
 		if row.proof == nil {
 			row.proof = certify(e, key, j.Worst, fmt.Sprintf("%x", s.Seed), s.command(e))
 		}
-		if err := s.lifetime(ctx, &row, e, key, of[key]); err != nil {
+		ttl, err := s.ttl(ctx, e, key)
+		if err != nil {
 			return row, err
+		}
+		if ttl == noTTL {
+			row.Immortal++
+			row.worsen(replay.Broken, "a key was left without a TTL")
+		}
+		if longest := e.Rule.Longest(s.Limit) + time.Millisecond; ttl > longest && writtenAfter(of[key], s.steps) && e.BrokenBy != target.Skew {
+			row.worsen(replay.Broken, fmt.Sprintf("a key was left with a TTL of %v, where %v suffices", ttl, longest))
 		}
 	}
 	for _, f := range run.faults {
@@ -175,28 +184,13 @@ func atOnce(ops []history.Op) int64 {
 	return most
 }
 
-// lifetime judges what a client left in Redis. Of a limiter from outside it is not known how long that must live.
-func (s *stressing) lifetime(ctx context.Context, row *ProveRow, e target.Entry, client string, ops []history.Op) error {
+// ttl is the time to live of the limiter's key: noTTL, or another negative number if there is no key.
+func (s *stressing) ttl(ctx context.Context, e target.Entry, client string) (time.Duration, error) {
 	key, err := limiter.Key(s.Prefix, client, e.Name)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	immortal, err := s.srv.lasting(ctx, e, client, key)
-	if err != nil {
-		return err
-	}
-	if immortal {
-		row.Immortal++
-		row.worsen(replay.Broken, "a key was left without a TTL")
-	}
-	if e.Outside != nil || e.BrokenBy == target.Skew {
-		return nil
-	}
-	ttl, err := s.srv.ttl(ctx, key)
-	if longest := e.Rule.Longest(s.Limit) + time.Millisecond; ttl > longest && writtenAfter(ops, s.steps) {
-		row.worsen(replay.Broken, fmt.Sprintf("a key was left with a TTL of %v, where %v suffices", ttl, longest))
-	}
-	return err
+	return s.srv.ttlOf(ctx, e, client, key)
 }
 
 // writtenAfter tells whether a key was certainly written after the last step of the clock, which changes all TTLs.

@@ -90,7 +90,7 @@ func (j judge) verdict(calls []Call, left snapshot) *Violation {
 	var end model.State // of an order that explains what was told
 	fits := j.explained(calls, 0, j.start, func(s model.State) bool {
 		end = s
-		return !j.plan.Entry.Own() || left.diesAs(s)
+		return !j.plan.Entry.Own() || j.plan.Entry.Rule.Untold&model.Lifetime != 0 || left.diesAs(s)
 	})
 	switch {
 	case end == nil && refused >= 0 && admitted+open < j.slots:

@@ -91,7 +91,9 @@ func (w *worker) do(ctx context.Context, j Job) error {
 	if err := w.send(message{Ready: true}, true); err != nil {
 		return err
 	}
-	if _, err := io.ReadFull(w.gate, make([]byte, 1)); err != nil {
+	if _, err := io.ReadFull(w.gate, make([]byte, 1)); errors.Is(err, io.EOF) {
+		return nil // dismissed: another worker did not get ready
+	} else if err != nil {
 		return fmt.Errorf("wait at the gate: %w", err)
 	}
 	end := done{}

@@ -13,6 +13,12 @@ import (
 // Never is the RetryAfter of a request whose cost exceeds the capacity: waiting does not help.
 const Never time.Duration = -1
 
+// What Remaining holds where a limiter that nobody here wrote tells no number. Ours always tells.
+const (
+	Untold  = -1 // it says nothing
+	Garbled = -2 // it says what is no number of events
+)
+
 // Decision is what a limiter answered to one request.
 type Decision struct {
 	Allowed    bool

@@ -6,7 +6,7 @@ import (
 	"github.com/rlctl/rlctl/pkg/limiter"
 )
 
-// Fields are parts of a decision besides whether the request passed.
+// Fields are what a limiter tells besides whether the request passed.
 type Fields uint8
 
 // The fields.
@@ -14,11 +14,14 @@ const (
 	Remaining Fields = 1 << iota
 	RetryAfter
 	ResetAfter
+	// Lifetime is none of a decision but of its key, as Redis tells it: that the key dies when the rule has no more need
+	// of it, to the millisecond.
+	Lifetime
 
-	AllFields = Remaining | RetryAfter | ResetAfter
+	AllFields = Remaining | RetryAfter | ResetAfter | Lifetime
 )
 
-// Blank returns a decision without the fields: each is zero.
+// Blank returns a decision without the fields: each of it is zero.
 func (f Fields) Blank(d limiter.Decision) limiter.Decision {
 	if f&Remaining != 0 {
 		d.Remaining = 0

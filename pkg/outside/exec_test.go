@@ -80,7 +80,7 @@ func TestWorkerFaults(t *testing.T) {
 		{"dies", `read q; echo why >&2; exit 3`, outside.ClassDied, true, "exit status 3): why"},
 		{"ends", `read q`, outside.ClassDied, true, "the worker ended"},
 		{"hangs", `read q; read never`, outside.ClassHung, true, "did not answer"},
-		{"writes no JSON", `read q; echo allowed; read end`, outside.ClassRubbish, true, "not a line of JSON"},
+		{"writes no JSON", `read q; echo allowed; read end`, outside.ClassRubbish, true, `invalid character 'a' looking for beginning of value: "allowed\n"`},
 		{"answers what was not asked", `read q; echo "{\"id\":7,\"allowed\":true}"; read end`, outside.ClassRubbish, true, "request 7"},
 		{"answers nothing", `read q; echo "{\"id\":1}"; read end`, outside.ClassRubbish, true, "without allowed"},
 		{"contradicts itself", `read q; echo "{\"id\":1,\"allowed\":true,\"retry_after_us\":5}"; read end`, outside.ClassRubbish, true, "disagree"},

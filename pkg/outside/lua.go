@@ -27,7 +27,7 @@ func openLua(name, file string, t Terms) (Kind, error) {
 	if err != nil {
 		return Kind{}, fmt.Errorf("%s:%w", file, err)
 	}
-	return Kind{Unit: mapped && m.units, New: func(
+	return Kind{Unit: mapped && m.units, Callers: m.callers, New: func(
 		rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Option,
 	) (limiter.Limiter, error) {
 		settings := limiter.Apply(opts...)

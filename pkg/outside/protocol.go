@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
@@ -55,7 +56,7 @@ type answer struct {
 // parseAnswer reads a line of a worker.
 func parseAnswer(line []byte) (a answer, err error) {
 	if err := json.Unmarshal(line, &a); err != nil {
-		return a, errors.New("not a line of JSON as the protocol has it")
+		return a, fmt.Errorf("%s: %.80q", strings.TrimPrefix(err.Error(), "json: "), line)
 	}
 	switch {
 	case a.Ready && a.Protocol != Protocol:

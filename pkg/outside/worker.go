@@ -101,7 +101,7 @@ func (w *worker) listen() {
 		wrong = w.heard(text)
 	}
 	if wrong != nil {
-		w.end(&fault{ClassRubbish, fmt.Errorf("the worker wrote rubbish: %w", wrong)})
+		w.end(&fault{ClassRubbish, errors.New(w.discreet("the worker wrote rubbish: " + wrong.Error()))})
 		w.kill()
 		_ = w.cmd.Wait()
 		return
@@ -114,10 +114,15 @@ func (w *worker) listen() {
 	if said := w.words.last(); said != "" {
 		text += ": " + said
 	}
-	if w.secret != "" {
-		text = strings.NewReplacer(w.secret, "***", url.QueryEscape(w.secret), "***", url.PathEscape(w.secret), "***").Replace(text)
+	w.end(&fault{ClassDied, errors.New(w.discreet(text))})
+}
+
+// discreet is what the worker said without the password that it was told.
+func (w *worker) discreet(text string) string {
+	if w.secret == "" {
+		return text
 	}
-	w.end(&fault{ClassDied, errors.New(text)})
+	return strings.NewReplacer(w.secret, "***", url.QueryEscape(w.secret), "***", url.PathEscape(w.secret), "***").Replace(text)
 }
 
 // heard takes one line.

@@ -81,9 +81,13 @@ func Open(entries []Entry, name string, t outside.Terms) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
+	state := "its own"
+	if kind.Service {
+		state = NoState
+	}
 	return Entry{
-		Name: name, Summary: "from outside", Twin: rule.Name, BrokenBy: Nothing, State: "its own", Worst: rule.Worst,
-		Rule: rule.Rule, New: kind.New, Outside: &t, Unit: kind.Unit,
+		Name: name, Summary: "from outside", Twin: rule.Name, BrokenBy: Nothing, State: state, Worst: rule.Worst,
+		Rule: rule.Rule, New: kind.New, Outside: &t, Unit: kind.Unit, Callers: kind.Callers, Service: kind.Service,
 	}, nil
 }
 

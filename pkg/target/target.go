@@ -2,6 +2,8 @@
 package target
 
 import (
+	"time"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
@@ -34,6 +36,8 @@ type Entry struct {
 	New      func(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Option) (limiter.Limiter, error)
 	Outside  *outside.Terms // of one from outside, on which it was opened; else nil
 	Unit     bool           // a request takes one event, whatever it is asked for
+	Callers  bool           // of one from outside: it decides on its caller's clock
+	Service  bool           // it is asked over HTTP, and asks no Redis that we know of
 }
 
 // NoState is the State of a limiter that asks Redis nothing.
@@ -53,3 +57,23 @@ func (e Entry) Terms() outside.Terms {
 
 // Atomic tells whether the limiter claims to keep its rule whatever the order of requests.
 func (e Entry) Atomic() bool { return e.Own() || e.Outside != nil }
+
+// tick is the coarsest clock that a service is taken to decide on: nginx's shows whole milliseconds, of a clock that the
+// kernel sets forward every 1 to 10 ms.
+const tick = 10 * time.Millisecond
+
+// Judged is the rule by which its decisions are judged. A service does not tell on what clock it decides, so as much more
+// time may have passed for it as one tick of a coarse one.
+func (e Entry) Judged() model.Rule {
+	if !e.Service {
+		return e.Rule
+	}
+	rule := e.Rule
+	rule.Most = func(l limiter.Limit, from, to time.Time) int64 {
+		if to.After(from) { // the capacity is what is admitted at one instant
+			to = to.Add(tick)
+		}
+		return e.Rule.Most(l, from, to)
+	}
+	return rule
+}
