@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 // quick goes through all that compare does, in seconds.
 func quick() plan {
 	return plan{
-		race:  "race --procs 2 --clients 4 --limit 50 --attempts 40",
-		bench: "bench --clients 2 --keys 2 --duration 20ms --rounds 1",
+		race:  "race --procs 2 --clients 4 --limit 50 --attempts 40 --timeout 5s",
+		bench: "bench --clients 2 --keys 2 --duration 20ms --rounds 1 --timeout 5s",
 		prove: []string{"prove --limit 5 --clients 2"},
 		walks: []limiter.Limit{{Events: 7, Window: 10 * time.Second}},
 		lives: 5,

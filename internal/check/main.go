@@ -40,7 +40,6 @@ func parts() []part {
 		{"test", 170 * time.Second, tests(".", "-timeout=165s")},
 		{"busted", 90 * time.Second, busted},
 		{"peers", 90 * time.Second, tests("peers", "-vet=all", "-timeout=85s")},
-		{"busted", 90 * time.Second, busted},
 		{"race, shuffled", 280 * time.Second, tests(".", "-race", "-short", "-shuffle=on", "-timeout=275s")},
 		{"fuzz", 130 * time.Second, fuzz},
 	}

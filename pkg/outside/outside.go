@@ -1,5 +1,5 @@
-// Package outside makes limiters of what others wrote: a worker process in any language, a Lua script, or a service that
-// is reached over HTTP.
+// Package outside makes limiters of what others wrote: a Lua script, a worker process in any language, or a service that is
+// reached over HTTP.
 //
 // Such a limiter is judged like ours, by the rule that it claims to keep. If it tells the server's time and all else that
 // a Decision holds, it is replayed field by field; else only what it admits is compared with what the rule has room for.
@@ -26,10 +26,10 @@ type Kind struct {
 	New func(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Option) (limiter.Limiter, error)
 	// Unit tells that a request takes one event, whatever it is asked for.
 	Unit bool
-	// Service tells that it is asked over HTTP, on behalf of nobody's Redis: what happens behind the URL is not seen.
-	Service bool
 	// Callers tells that it decides on its caller's clock.
 	Callers bool
+	// Service tells that it is asked over HTTP, on behalf of nobody's Redis: what happens behind the URL is not seen.
+	Service bool
 }
 
 // Renewer is a Limiter that can forget what its process keeps, which is quicker than to make another one.

@@ -142,8 +142,11 @@ func (j Judgement) pressed(ts []timed, rule model.Rule, held string) Judgement {
 
 // undershoot is the cost of the denials that are wrong in every order: at whose return so little had been asked for
 // and not refused that the rule, without a single refill, had room. A cost above the capacity is never owed; nor is any
-// after the clock was set, which can empty a bucket.
+// after the clock was set, which can empty a bucket, or by a rule that charges refusals.
 func undershoot(ops []history.Op, rule model.Rule, until int64) int64 {
+	if rule.Charges {
+		return 0
+	}
 	takers := byCall(ops, func(op history.Op) bool { return !op.Denied() && op.Outcome != history.Failed })
 	taken := sums(takers)
 	sum := int64(0)

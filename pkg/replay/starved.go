@@ -21,6 +21,9 @@ const keysEnd = 5 * time.Millisecond
 
 // starved is the cost of such denials up to an instant, before which the clock was not set.
 func starved(ops []history.Op, rule model.Rule, until int64) (events int64) {
+	if rule.Charges {
+		return 0
+	}
 	begun := byCall(ops, func(op history.Op) bool { return !op.Denied() && op.Outcome != history.Failed })
 	ended := slices.Clone(begun)
 	for i := range ended {

@@ -48,6 +48,11 @@ func TestStarvingIsSeen(t *testing.T) {
 		if j.Verdict != Broken || j.Undershoot < want || want == 0 {
 			t.Errorf("%s: %s: %s, %d under, want at least %d", name, j.Verdict, j.Reason, j.Undershoot, want)
 		}
+		charging := rule()
+		charging.Charges = true
+		if j := JudgeCourse(ops, charging, course); j.Undershoot != 0 {
+			t.Errorf("%s: %d under by a rule that charges refusals", name, j.Undershoot)
+		}
 		for i := 501; i < len(ops); i += 10 { // so many were lost, for good or till the end, that they may have taken all
 			ops[i].Outcome, ops[i].Request.Cost, ops[i].Until = history.Unknown, limit.Events, rand.Int64N(2)*ops[len(ops)-1].Return
 		}

@@ -87,7 +87,7 @@ func Open(entries []Entry, name string, t outside.Terms) (Entry, error) {
 	}
 	return Entry{
 		Name: name, Summary: "from outside", Twin: rule.Name, BrokenBy: Nothing, State: state, Worst: rule.Worst,
-		Rule: rule.Rule, New: kind.New, Outside: &t, Unit: kind.Unit, Service: kind.Service, Callers: kind.Callers,
+		Rule: rule.Rule, New: kind.New, Outside: &t, Unit: kind.Unit, Callers: kind.Callers, Service: kind.Service,
 	}, nil
 }
 

@@ -36,8 +36,8 @@ type Entry struct {
 	New      func(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Option) (limiter.Limiter, error)
 	Outside  *outside.Terms // of one from outside, on which it was opened; else nil
 	Unit     bool           // a request takes one event, whatever it is asked for
-	Service  bool           // it is asked over HTTP, and asks no Redis that we know of
 	Callers  bool           // of one from outside: it decides on its caller's clock
+	Service  bool           // it is asked over HTTP, and asks no Redis that we know of
 }
 
 // NoState is the State of a limiter that asks Redis nothing.
