@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -15,7 +16,10 @@ import (
 )
 
 // outsideFlags say how limiters are taken that are not in the catalogue.
-type outsideFlags struct{ terms outside.Terms }
+type outsideFlags struct {
+	terms   outside.Terms
+	headers []string // as typed
+}
 
 // outsideHelp ends the help of every command that takes limiters from outside.
 const outsideHelp = "\n\nA LIMITER can also come from outside: lua:FILE is any Lua script (docs/scripts.md), exec:COMMAND a worker in any language\n" +
@@ -25,9 +29,8 @@ func (o *outsideFlags) register(e *env, c *cobra.Command) {
 	c.Long += outsideHelp
 	c.Flags().StringVar(&o.terms.As, "as", "sliding-log", "`LIMITER` whose rule one from outside claims to keep")
 	completeWords(c, "as", rules(e.catalogue))
-	c.Flags().StringArrayVar(&o.terms.Headers, "header", nil,
-		"`NAME:VALUE` of each request to an http:// or https:// limiter; {key} is the client, {cost} the events")
-	completeWords(c, "header", nil)
+	c.Flags().StringArrayVar(&o.headers, "header", nil,
+		"`NAME:VALUE` of each request to an http:// or https:// limiter, or @FILE of such; {key} is the client, {cost} the events")
 }
 
 // rules are the limiters with a rule of their own.
@@ -43,6 +46,10 @@ func rules(catalogue []target.Entry) (names []string) {
 // admit adds to the catalogue those names that are from outside, on the terms that the flags set.
 func (o *outsideFlags) admit(e *env, c *cobra.Command, names []string) error {
 	before := len(e.catalogue)
+	var err error
+	if o.terms.Headers, err = e.readHeaders(o.headers); err != nil {
+		return err
+	}
 	for _, name := range names {
 		if !outside.Is(name) {
 			continue
@@ -61,6 +68,37 @@ func (o *outsideFlags) admit(e *env, c *cobra.Command, names []string) error {
 		return usagef("--header: no service is named, such as http://HOST:PORT/?client={key}")
 	}
 	return nil
+}
+
+// readHeaders takes headers as they are, and those in files.
+func (e *env) readHeaders(typed []string) (headers []string, err error) {
+	for _, text := range typed {
+		name, isFile := strings.CutPrefix(text, "@")
+		if !isFile {
+			if secretive(text) {
+				e.note("warning: ps shows the secret in --header; safer: --header @FILE")
+			}
+			headers = append(headers, text)
+			continue
+		}
+		lines, err := os.ReadFile(name)
+		if err != nil {
+			return nil, usagef("--header: cannot read %s (%s)", name, bare(err))
+		}
+		for line := range strings.Lines(string(lines)) {
+			if line = strings.TrimRight(line, "\r\n"); line != "" {
+				headers = append(headers, line)
+			}
+		}
+	}
+	return headers, nil
+}
+
+// secretive tells whether a header is of those that hold secrets.
+func secretive(text string) bool {
+	name, value, _ := strings.Cut(strings.ToLower(text), ":")
+	return strings.TrimSpace(value) != "{key}" &&
+		slices.ContainsFunc([]string{"auth", "cookie", "key", "token", "secret"}, func(w string) bool { return strings.Contains(name, w) })
 }
 
 // confirmServices asks before an act on services that are not on this machine.

@@ -42,7 +42,10 @@ func flagValues(f *pflag.Flag) (texts []string) {
 		return []string{" ***"}
 	case f.Name == "header":
 		for _, value := range list.GetSlice() {
-			texts = append(texts, " "+report.ShellWord(outside.WithoutValue(value)))
+			if !strings.HasPrefix(value, "@") { // which names a file
+				value = outside.WithoutValue(value)
+			}
+			texts = append(texts, " "+report.ShellWord(value))
 		}
 		return texts
 	case many:

@@ -39,6 +39,7 @@ func TestACommandLineIsQuotedWithoutSecrets(t *testing.T) {
 		{"race --url=redis://u:ses@ame@h", "rlctl race --url 'redis://***@h'"},
 		{"race --pass-file - --out it's", `rlctl race --pass-file - --out 'it'\''s'`},
 		{"race http://h/{key} --header a:sesame --header=B:sesame:c", "rlctl race 'http://h/{key}' --header 'a: ***' --header 'B: ***'"},
+		{"race http://h/{key} --header @file", "rlctl race 'http://h/{key}' --header @file"},
 		{"race http://h/{key} --header sesame", "rlctl race 'http://h/{key}' --header '***'"},
 		{"race http://u:sesame@h/", "rlctl race 'http://***@h/'"},
 	} {
