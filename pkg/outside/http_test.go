@@ -206,13 +206,14 @@ func TestServiceConnectionsAreKept(t *testing.T) {
 	t.Parallel()
 	const callers, requests = 8, 20
 	var opened, asked atomic.Int64
-	var all sync.WaitGroup
-	all.Add(callers)
+	var rounds [requests]sync.WaitGroup
+	for i := range rounds {
+		rounds[i].Add(callers)
+	}
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked.Add(1) <= callers {
-			all.Done()
-			all.Wait() // they are under way at once
-		}
+		round := &rounds[(asked.Add(1)-1)/callers]
+		round.Done()
+		round.Wait() // those of a round are under way at once
 		if r.ContentLength != 0 || len(r.TransferEncoding) > 0 || r.Method != http.MethodGet {
 			t.Errorf("%s with a body of %d bytes, %v", r.Method, r.ContentLength, r.TransferEncoding)
 		}
@@ -226,19 +227,20 @@ func TestServiceConnectionsAreKept(t *testing.T) {
 	s.Start()
 	t.Cleanup(s.Close)
 	l := service(t, time.Minute, s.URL+"/{key}")
-	var wg sync.WaitGroup
-	for range callers {
-		wg.Go(func() {
-			for range requests {
+	for range requests {
+		var wg sync.WaitGroup
+		for range callers {
+			wg.Go(func() {
 				if _, err := l.Check(t.Context(), "client", 1); err != nil {
 					t.Error(err)
 				}
-			}
-		})
+			})
+		}
+		wg.Wait() // now all connections are idle
 	}
-	wg.Wait()
-	if asked.Load() != callers*requests || opened.Load() != callers {
-		t.Errorf("%d requests on %d connections, want %d on %d", asked.Load(), opened.Load(), callers*requests, callers)
+	// net/http gives a connection up if a busy machine was slow to tell that the request had been written.
+	if n := opened.Load(); asked.Load() != callers*requests || n < callers || n > 2*callers {
+		t.Errorf("%d requests on %d connections, want %d on %d or few more", asked.Load(), n, callers*requests, callers)
 	}
 }
 
