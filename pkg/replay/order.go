@@ -127,12 +127,12 @@ func (j Judgement) pressed(ts []timed, rule model.Rule, held string) Judgement {
 	case j.Failed+j.Unknown > 0 && (demand <= j.Allowance || denied == 0 || j.Allowed == 0):
 		return j.because(Inconclusive, fmt.Sprintf("%d of %d calls were not decided (%s)",
 			j.Failed+j.Unknown, j.Attempts, j.undecided))
+	case j.Allowed == 0 && len(ts) > 0:
+		return j.because(Inconclusive, "nothing was allowed")
 	case demand <= j.Allowance:
 		return j.because(Inconclusive, "demand did not pass the limit")
 	case denied == 0:
 		return j.because(Inconclusive, "nothing was denied")
-	case j.Allowed == 0:
-		return j.because(Inconclusive, "nothing was allowed")
 	case !overlapped(ts):
 		j.Apart = true
 		return j.because(Inconclusive, "no two clients overlapped")
