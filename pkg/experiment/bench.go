@@ -103,6 +103,9 @@ func (p Bench) check(rows []target.Entry) error {
 		if _, err := e.New(nil, p.Limit, limiter.WithPrefix(p.Prefix)); err != nil {
 			return refused(e.Name, err)
 		}
+		if e.Service && p.AutoPipeline {
+			return fmt.Errorf("--autopipeline: %s is asked over HTTP, without Redis", e.Name)
+		}
 		if e.Unit && p.Cost > 1 {
 			return errUnit(e)
 		}

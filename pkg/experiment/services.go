@@ -39,6 +39,8 @@ func headerNotes(name string, h *replay.Headers) []report.Line {
 	}
 	tone, word := report.Good, "headers"
 	switch {
+	case h.Denials+h.Told == 0:
+		tone = report.Neutral
 	case !h.Honest():
 		tone, word = report.Bad, "DISHONEST headers"
 	case h.Silent > 0:
