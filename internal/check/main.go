@@ -37,10 +37,10 @@ func parts() []part {
 		{"gofmt", 5 * time.Second, silent("gofmt", "-l", ".")},
 		{"vet", 120 * time.Second, passes("go", "vet", "./...")},
 		{"staticcheck", 80 * time.Second, passes("go", "run", staticcheck, "./...")},
-		{"test", 170 * time.Second, tests(".", "-timeout=165s")},
+		{"test", 240 * time.Second, tests(".", "-timeout=235s")},
 		{"busted", 90 * time.Second, busted},
 		{"peers", 90 * time.Second, tests("peers", "-vet=all", "-timeout=85s")},
-		{"race, shuffled", 280 * time.Second, tests(".", "-race", "-short", "-shuffle=on", "-timeout=275s")},
+		{"race, shuffled", 260 * time.Second, tests(".", "-race", "-short", "-shuffle=on", "-timeout=255s")},
 		{"fuzz", 130 * time.Second, fuzz},
 	}
 }

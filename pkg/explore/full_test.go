@@ -122,9 +122,6 @@ func TestMergingPositionsChangesNoCount(t *testing.T) {
 		same(name, 3, func(p *Plan) { p.Crash = true })
 		same(name, 3, func(p *Plan) { p.Crash, p.Start, p.Limit.Events = true, Empty, 2 })
 	}
-	if !testing.Short() { // 9,660 orders
-		same("naive-log", 3, func(p *Plan) { p.Crash, p.Start, p.Limit.Events = true, Empty, 2 })
-	}
 	same("naive-counter", 2, func(p *Plan) { p.Calls = 2 })
 	same("watch-bucket", 2, func(p *Plan) { p.Start, p.Limit.Events, p.Crash = Empty, 2, true })
 }
