@@ -42,7 +42,11 @@ func explain(err error, typed string) string {
 	case exitCode(err) == exitInternal:
 		hint = "this is a defect of rlctl: please report it with the command that you typed"
 	}
-	text := "rlctl: " + strings.ReplaceAll(report.Escape(what), `\n    `, "\n    ") + "\n" // a server's last words have lines
+	lines := strings.Split(what, "\n    ") // a server's last words
+	for i, line := range lines {
+		lines[i] = report.Escape(strings.ReplaceAll(line, "\n", "; ")) // several errors
+	}
+	text := "rlctl: " + strings.Join(lines, "\n    ") + "\n"
 	if hint != "" {
 		text += "  " + report.Escape(hint) + "\n"
 	}

@@ -132,11 +132,25 @@ func runStress(ctx context.Context, e *env, p experiment.Stress, out *resultFlag
 	}
 	var ran error // what broke is what one wants to keep
 	err := save(kept, func(w io.Writer) error {
-		p.History = w
+		file := &patientFile{w: w}
+		p.History = file
 		ran = runProve(ctx, e, p, out, proof)
-		return nil
+		return file.err
 	})
 	return cmp.Or(ran, err)
+}
+
+// patientFile keeps an error to itself, so that an experiment whose history cannot be kept goes on.
+type patientFile struct {
+	w   io.Writer
+	err error // the first
+}
+
+func (f *patientFile) Write(b []byte) (int, error) {
+	if f.err == nil {
+		_, f.err = f.w.Write(b)
+	}
+	return len(b), nil
 }
 
 // connectionBut are the flags of the connection without some.

@@ -80,6 +80,9 @@ func (p Judge) Run(env Env, r io.Reader) (*JudgeResult, error) {
 		}
 		result.Results = append(result.Results, rows...)
 	}
+	if len(result.Results) == 0 {
+		return nil, errors.New("the history holds no calls")
+	}
 	result.Verdict = result.overall()
 	return result, nil
 }

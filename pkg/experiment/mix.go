@@ -42,9 +42,12 @@ func mix(rows []target.Entry) (target.Entry, error) {
 			return target.Entry{}, fmt.Errorf("%s keeps the rule of %s, %s that of %s: name one with --as", rows[0].Name, mixed.Twin, e.Name, ruleOf(e))
 		}
 	}
-	mixed.Name, mixed.Outside = strings.Join(names, " + "), &outside.Terms{As: mixed.Twin}
+	mixed.Name, mixed.Outside = strings.Join(names, mixedWith), &outside.Terms{As: mixed.Twin}
 	return mixed, nil
 }
+
+// mixedWith stands between the names of limiters that share a key.
+const mixedWith = " + "
 
 // ruleOf is whose rule a limiter keeps or claims to keep.
 func ruleOf(e target.Entry) string {

@@ -8,6 +8,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/rlctl/rlctl/pkg/explore"
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/redisd"
@@ -126,6 +128,9 @@ func (p Prove) Run(ctx context.Context, env Env) (*ProveResult, error) {
 	start := time.Now()
 	r := p.result(env, srv.Version())
 	for i, plan := range plans {
+		if err = revive(ctx, srv); err != nil {
+			break
+		}
 		var row ProveRow
 		row, err = plan.explore(ctx, srv, func(steps int64) {
 			env.Progress(int64(i), int64(len(plans)), fmt.Sprintf("%s: %s steps", plan.Entry.Name, report.Int(steps)))
@@ -147,9 +152,27 @@ func (p Prove) Run(ctx context.Context, env Env) (*ProveResult, error) {
 	return r, errors.Join(err, srv.Close())
 }
 
+// revive starts the server again if the limiter before left it running a script without end.
+func revive(ctx context.Context, srv *redisd.Kept) error {
+	rdb := redis.NewClient(&redis.Options{Network: "unix", Addr: srv.Socket(), MaxRetries: -1, ReadTimeout: reviveAfter})
+	defer rdb.Close()
+	if rdb.Ping(ctx).Err() == nil || ctx.Err() != nil {
+		return nil
+	}
+	if err := srv.Restart(); err != nil {
+		return &limiter.Error{Class: limiter.ClassUnreachable, Err: err}
+	}
+	return nil
+}
+
+const reviveAfter = 5 * time.Second
+
 // hungUp tells whether the server ended a connection, which may be heard of before its death is.
 func hungUp(err error) bool {
 	var broken *net.OpError
+	if errors.Is(err, explore.ErrHung) {
+		return false
+	}
 	return errors.As(err, &broken) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
@@ -180,7 +203,7 @@ func (p scheduled) explore(ctx context.Context, srv explore.Server, progress fun
 
 // inconclusive tells whether an exploration ended because the limiter is not one that can be judged.
 func inconclusive(err error) bool {
-	return errors.Is(err, explore.ErrNotDeterministic) || errors.Is(err, explore.ErrRefused) || errors.Is(err, explore.ErrFailed)
+	return errors.Is(err, explore.ErrHung) || errors.Is(err, explore.ErrNotDeterministic) || errors.Is(err, explore.ErrRefused) || errors.Is(err, explore.ErrFailed)
 }
 
 // expected is what must come out: a racy limiter breaks, and one that something else breaks does where that can happen.

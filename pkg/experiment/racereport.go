@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
@@ -105,6 +106,13 @@ func (r *RaceResult) setting() report.Line {
 	}
 	return report.Text("redis %s (%s)   %s, one key, released together   limit %s per %s", r.Redis.Version, at, who,
 		report.Int(r.Limit), report.Duration(time.Duration(r.WindowUS)*time.Microsecond))
+}
+
+// explorable tells whether a limiter from outside can be put behind the explorer's proxy: not a service, and not several
+// that share a key.
+func (row RaceRow) explorable() bool {
+	outside := strings.HasPrefix(row.Limiter, "exec:") || strings.HasPrefix(row.Limiter, "lua:")
+	return outside && !strings.Contains(row.Limiter, mixedWith)
 }
 
 // longestName is as wide as the name of a limiter in the catalogue, with its indent: those from outside may be longer, and
@@ -216,7 +224,7 @@ func (r *RaceResult) foot() []report.Line {
 		if row.Headers != nil { // what is behind it cannot be explained
 			continue
 		}
-		if row.Verdict == replay.Broken && (row.BrokenBy == target.Race || row.Atomic && row.Twin != "") {
+		if row.Verdict == replay.Broken && (row.BrokenBy == target.Race || row.explorable()) {
 			return append(lines, report.Text("next: rlctl race %s --explain", typedName(row.Limiter, row.Atomic, row.Twin)))
 		}
 	}

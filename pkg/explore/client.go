@@ -73,7 +73,7 @@ func open(ctx context.Context, srv Server, p Plan) (*explorer, error) {
 	}
 	x.setClock(x.at)
 	x.passing.Store(true)
-	x.control = dial(srv.Socket())
+	x.control = dial(srv.Socket(), dialPatient)
 	err := x.connect(ctx)
 	if err == nil {
 		err = x.prepare(ctx)
@@ -93,9 +93,10 @@ func (x *explorer) setClock(t time.Time) {
 	x.now.Store(t.UnixMicro())
 }
 
-// dial makes a client that waits for as long as it takes, and sends nothing twice.
-func dial(socket string) *redis.Client {
+// dial makes a client that sets no limit to its waits, and sends nothing twice.
+func dial(socket string, connect func(string) (net.Conn, error)) *redis.Client {
 	return redis.NewClient(&redis.Options{
+		Dialer:  func(context.Context, string, string) (net.Conn, error) { return connect(socket) },
 		Network: "unix", Addr: socket, MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true, PoolSize: 8,
 		ReadTimeout: -1, WriteTimeout: -1, PoolTimeout: patience,
 	})
@@ -103,7 +104,7 @@ func dial(socket string) *redis.Client {
 
 // connect opens connections to the server and puts each client behind its proxy.
 func (x *explorer) connect(ctx context.Context) (err error) {
-	upstream := func() (net.Conn, error) { return net.Dial("unix", x.srv.Socket()) }
+	upstream := func() (net.Conn, error) { return dialPatient(x.srv.Socket()) }
 	for i := range 1 + x.plan.Clients {
 		conn, err := upstream()
 		if err != nil {
@@ -126,7 +127,7 @@ func (x *explorer) connect(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		x.clients = append(x.clients, &client{proxy: proxy, rdb: dial(path), opts: x.options(i)})
+		x.clients = append(x.clients, &client{proxy: proxy, rdb: dial(path, func(path string) (net.Conn, error) { return net.Dial("unix", path) }), opts: x.options(i)})
 	}
 	x.late, err = x.plan.Entry.New(x.control, x.plan.Limit, x.options(0)...)
 	return err
@@ -173,7 +174,7 @@ func (x *explorer) prepare(ctx context.Context) error {
 		if err := x.renew(c); err != nil {
 			return err
 		}
-		if _, err := c.limiter.Check(ctx, x.client, 0); err != nil {
+		if _, err := patiently(ctx, c.limiter, x.client, 0, "peek"); err != nil {
 			return fmt.Errorf("prepare a client: %w", err)
 		}
 	}
@@ -230,7 +231,7 @@ func (x *explorer) fill(ctx context.Context) error {
 		if left > limiter.MaxLogCost && !x.plan.Entry.Unit {
 			cost = limiter.MaxLogCost
 		}
-		d, err := check(ctx, x.clients[0].limiter, x.client, cost, "fill-"+strconv.Itoa(n))
+		d, err := patiently(ctx, x.clients[0].limiter, x.client, cost, "fill-"+strconv.Itoa(n))
 		if err != nil {
 			return fmt.Errorf("%w: take all events but one: %w", ErrFailed, err)
 		}

@@ -29,7 +29,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/redisd"
@@ -99,25 +98,22 @@ var ErrRefused = errors.New("refused while all but one event were to be taken")
 // ErrFailed is returned when a call of a client ended in an error: of that nothing can be judged.
 var ErrFailed = errors.New("a call failed")
 
-// patience is how long a client may take from one command to the next. It only ever works that long when it hangs.
-const patience = 20 * time.Second
-
 // maxSteps bounds a search of clients that go on asking.
 const maxSteps = 10_000_000
 
 // Run explores the plan on the server, whose keys it deletes and whose clock it sets. progress, if not nil, hears of
 // every step.
 //
-// Errors: ErrNotDeterministic, ErrRefused, ErrFailed; those of the limiter where it refuses the plan; ctx's when it ends.
+// Errors: ErrNotDeterministic, ErrRefused, ErrFailed, ErrHung; those of the limiter where it refuses the plan; ctx's when it ends.
 func Run(ctx context.Context, srv Server, p Plan, progress func(steps int64)) (Result, error) {
 	x, err := open(ctx, srv, p)
 	if err != nil {
-		return Result{}, fmt.Errorf("explore %s: %w", p.Entry.Name, err)
+		return Result{}, fmt.Errorf("explore %s: %w", p.Entry.Name, hung(err))
 	}
 	defer x.close()
 	r, err := x.search(ctx, progress)
 	if err != nil {
-		return r, fmt.Errorf("explore %s: %w", p.Entry.Name, err)
+		return r, fmt.Errorf("explore %s: %w", p.Entry.Name, hung(err))
 	}
 	return r, nil
 }
@@ -127,7 +123,7 @@ func Run(ctx context.Context, srv Server, p Plan, progress func(steps int64)) (R
 func Replay(ctx context.Context, srv Server, p Plan, order string) (Result, error) {
 	x, err := open(ctx, srv, p)
 	if err != nil {
-		return Result{}, fmt.Errorf("explore %s: %w", p.Entry.Name, err)
+		return Result{}, fmt.Errorf("explore %s: %w", p.Entry.Name, hung(err))
 	}
 	defer x.close()
 	r := Result{Slots: x.judge.slots, Orders: 1}
@@ -136,7 +132,7 @@ func Replay(ctx context.Context, srv Server, p Plan, order string) (Result, erro
 		r.Shown, err = x.live(ctx, choices, true)
 	}
 	if err != nil {
-		return r, fmt.Errorf("explore %s: %w", p.Entry.Name, err)
+		return r, fmt.Errorf("explore %s: %w", p.Entry.Name, hung(err))
 	}
 	if v := r.Shown.Violation; v != nil {
 		r.Violating, r.Found = 1, []Found{{*v, r.Shown.Order}}

@@ -157,7 +157,7 @@ func (r *run) next(ctx context.Context, who int) (event, error) {
 		}
 		return e, nil
 	case <-timer.C:
-		return event{}, fmt.Errorf("client %s did not go on for %v", Name(who), patience)
+		return event{}, fmt.Errorf("%w: client %s did not go on for %v", ErrHung, Name(who), patience)
 	case <-ctx.Done():
 		return event{}, context.Cause(ctx)
 	}
@@ -232,7 +232,7 @@ func (x *explorer) afterwards(ctx context.Context, survivor limiter.Limiter) (*V
 		}
 		t = t.Add(x.judge.longest + time.Millisecond)
 		x.setClock(t)
-		d, err := check(ctx, l, x.client, 1, "later-"+strconv.Itoa(n))
+		d, err := patiently(ctx, l, x.client, 1, "later-"+strconv.Itoa(n))
 		if err != nil {
 			return nil, fmt.Errorf("ask when all is over: %w", err)
 		}
@@ -257,6 +257,9 @@ func (x *explorer) live(ctx context.Context, choices []choice, shown bool) (Sche
 	}
 	for {
 		who, more := r.choose(choices)
+		if done := len(r.s.Steps); !more && done < len(choices) {
+			return r.s, fmt.Errorf("%w: all clients had ended after step %d of %d", ErrNotDeterministic, done, len(choices))
+		}
 		if !more {
 			return r.s, r.finish(ctx)
 		}

@@ -200,6 +200,15 @@ func TestWorkerBeginsAnew(t *testing.T) {
 	}
 }
 
+func TestWorkerIsToldNoPasswordByItsEnvironment(t *testing.T) {
+	t.Setenv("RLCTL_URL", "redis://:secret@host")
+	t.Setenv("REDISCLI_AUTH", "secret")
+	l := command(t, time.Minute, `sh -c 'read open; env | grep -c secret >&2; exit 1'`)
+	if _, err := l.Check(t.Context(), "client", 1); err == nil || !strings.HasSuffix(err.Error(), ": 0") {
+		t.Errorf("%v, want no line of its environment", err)
+	}
+}
+
 // The worker's own children go with it.
 func TestWorkerIsEnded(t *testing.T) {
 	t.Parallel()

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -59,6 +61,10 @@ func startWorker(command, secret string) (*worker, error) {
 		done: make(chan struct{}),
 	}
 	w.cmd.Stderr = w.words
+	w.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { // it is told where Redis is, and no more
+		name, _, _ := strings.Cut(v, "=")
+		return name == "RLCTL_URL" || name == "REDIS_URL" || name == "REDISCLI_AUTH"
+	})
 	w.cmd.WaitDelay = grace // in case a child of its own holds its standard error
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(w.cmd.SysProcAttr)

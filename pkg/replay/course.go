@@ -1,12 +1,15 @@
 package replay
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sort"
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/history"
+	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/model"
 )
 
 // Course is what is known of the server's clock during a history: readings in their order, the first before all calls
@@ -122,3 +125,29 @@ func place(eras []era, op *history.Op) int {
 	}
 	return -1
 }
+
+// supposed gives an era in which the clock was never read a clock that agrees with ours. Where in a window it stands is not
+// known: the rule then admits what it does from any point of one.
+func supposed(eras []era, rule model.Rule, ops []history.Op) ([]era, model.Rule) {
+	unread := false
+	for i, e := range eras {
+		if len(e.readings) > 0 || len(ops) == 0 {
+			continue
+		}
+		unread = true
+		first := slices.MinFunc(ops, func(a, b history.Op) int { return cmp.Compare(a.Call, b.Call) }).Call
+		eras[i].readings = []history.Reading{{Server: supposedStart, Before: first, After: first}}
+	}
+	if !unread {
+		return eras, rule
+	}
+	most := rule.Most
+	rule.Most = func(l limiter.Limit, from, to time.Time) int64 {
+		edge := time.UnixMicro(l.Window.Microseconds() - 1) // the last instant of a window
+		return max(most(l, from, to), most(l, edge, edge.Add(to.Sub(from))))
+	}
+	return eras, rule
+}
+
+// supposedStart is any time after 1970.
+var supposedStart = time.Unix(1_000_000_000, 0)

@@ -188,6 +188,7 @@ func judgeCourse(ops []history.Op, rule model.Rule, course Course) Judgement {
 		}
 		return j
 	}
+	eras, rule = supposed(eras, rule, ops)
 	j := byWorst(ops, rule, eras)
 	if timed > 0 && j.Verdict == Held {
 		return j.because(Inconclusive, fmt.Sprintf("%d of %d decisions bear no server time", untimed, timed+untimed))
