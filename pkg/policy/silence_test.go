@@ -15,9 +15,10 @@ import (
 func within(t *testing.T, what string, l limiter.Limiter) {
 	t.Helper()
 	closed := under(t, l, policy.Policy{Mode: policy.Closed, Timeout: timeout, RetryAfter: 3 * time.Second})
-	start := time.Now()
-	d, err := closed.Check(t.Context(), "k", 1)
-	if took := time.Since(start); d != told[policy.Closed] || err != nil || took > timeout+grace {
+	var d limiter.Decision
+	var err error
+	took := timed(func() { d, err = closed.Check(t.Context(), "k", 1) })
+	if d != told[policy.Closed] || err != nil || took > timeout+grace {
 		t.Errorf("%s: %+v, %v after %v", what, d, err, took)
 	}
 }
