@@ -12,12 +12,13 @@ import (
 
 func newCheck(e *env, conn *connFlags) *cobra.Command {
 	p := experiment.Check{Cost: 1, Count: 1}
-	limit := limitFlags{}
+	limit, onFailure := limitFlags{}, policyFlags{}
 	c := &cobra.Command{
 		Use:   "check KEY",
 		Short: "Ask a limiter whether a client may pass",
 		Long: "check takes one request of the client KEY from a limiter and says what it answered.\n" +
-			"It exits with 0 if the request was allowed, with 1 if it (with --count: any) was denied.\n" +
+			"It exits with 0 if the request was allowed, with 1 if it (with --count: any) was denied,\n" +
+			"also where --on-failure answers because Redis does not.\n" +
 			"With --format json each decision is one line of rlctl.check/v1, so --count N writes N lines.",
 		Example: "  rlctl check client-1 --limit 100/1m\n" +
 			"  rlctl check client-1 --limiter gcra --limit 10/1s --burst 20 --cost 3\n" +
@@ -33,6 +34,7 @@ func newCheck(e *env, conn *connFlags) *cobra.Command {
 	flags.Var(whole{&p.Cost, 0, limiter.MaxCost}, "cost", "events that the request takes")
 	flags.Var(whole{&p.Count, 1, limiter.MaxEvents}, "count", "requests, one after the other")
 	flags.BoolVar(&p.Peek, "peek", false, "take nothing, only say what would be")
+	onFailure.register(c)
 	format := formatFlag(c)
 	completeWords(c, "limiter", target.Names(e.catalogue))
 	completeWords(c, "limit", nil)
@@ -44,6 +46,7 @@ func newCheck(e *env, conn *connFlags) *cobra.Command {
 		if p.Conn, err = conn.service(c.Context(), e, flags); err != nil {
 			return err
 		}
+		p.Policy = onFailure.read(e, p.Conn)
 		if err := p.Validate(e.catalogue); err != nil {
 			return usage(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -47,6 +48,7 @@ var update = flag.Bool("update", false, "rewrite what the scripts compare with")
 //	redis start [OPTION...]   a private server for this script, with a settable clock at 2023-11-14 22:13:20; sets SOCK and RLCTL_URL
 //	redis clock DURATION|real move its frozen clock, or let it run
 //	redis stop                kill it
+//	redis freeze|thaw         let it stand still (SIGSTOP), or go on
 //	redis do WORD...          send a command and print the reply
 //	service KIND [tls]        a limiter behind HTTP, of a kind in services_test.go; sets SERVICE, and writes ca.pem for tls
 //	nginx BURST               an nginx that limits ?key= to 60 a minute; sets NGINX
@@ -92,7 +94,7 @@ const scriptStart = 1_700_000_000_000_000
 
 func redisCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: redis start|clock|stop|do")
+		ts.Fatalf("usage: redis start|clock|stop|freeze|thaw|do")
 	}
 	s := ts.Value(serverOf{}).(*scripted)
 	switch args[0] {
@@ -102,6 +104,10 @@ func redisCommand(ts *testscript.TestScript, neg bool, args []string) {
 		s.clock(ts, args[1])
 	case "stop":
 		s.server.Kill()
+	case "freeze":
+		ts.Check(syscall.Kill(s.server.PID(), syscall.SIGSTOP))
+	case "thaw":
+		ts.Check(syscall.Kill(s.server.PID(), syscall.SIGCONT))
 	case "do":
 		s.do(ts, args[1:])
 	default:

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/policy"
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
@@ -21,7 +22,8 @@ type Check struct {
 	Count   int64 // requests, 1 or more
 	Peek    bool  // take nothing, only tell what would be
 	Prefix  string
-	Conn    target.Conn // Timeout, above 0, bounds each request with its dialling
+	Conn    target.Conn
+	Policy  policy.Policy // its Timeout bounds each request with its dialling
 }
 
 // Answer is one decision of a check.
@@ -41,7 +43,7 @@ func (p Check) Validate(catalogue []target.Entry) error {
 	if p.Key == "" {
 		return errors.New("KEY must not be empty")
 	}
-	return nil
+	return p.Policy.Validate()
 }
 
 // Run asks Count times and shows each answer when it comes, until the first error. denied tells whether any request
@@ -64,6 +66,9 @@ func (p Check) Run(ctx context.Context, env Env, show func(Answer) error) (denie
 	}
 	defer closed()
 	l, err := entry.New(rdb, p.Limit, limiter.WithPrefix(p.Prefix))
+	if err == nil {
+		l, err = policy.New(l, p.Policy)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -88,12 +93,13 @@ func (p Check) Run(ctx context.Context, env Env, show func(Answer) error) (denie
 // ask asks for one decision. A peek takes nothing and is judged here: the cost would pass if that much is left. How
 // long a cost that does not pass has to wait is not known then, unless it is for ever.
 func (p Check) ask(ctx context.Context, l limiter.Limiter, capacity int64) (limiter.Decision, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.Conn.Timeout) // of dialling and asking together
-	defer cancel()
 	if !p.Peek {
 		return l.Check(ctx, p.Key, p.Cost)
 	}
 	d, err := l.Check(ctx, p.Key, 0)
+	if d.Degraded {
+		return d, err
+	}
 	d.Allowed = p.Cost <= d.Remaining || p.Cost == 0
 	if p.Cost > capacity {
 		d.RetryAfter = limiter.Never

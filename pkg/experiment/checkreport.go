@@ -61,9 +61,9 @@ type checkRecord struct {
 	WindowUS     int64  `json:"window_us"`
 	Burst        int64  `json:"burst"`
 	Cost         int64  `json:"cost"`
-	Remaining    int64  `json:"remaining"`
+	Remaining    *int64 `json:"remaining"`      // null where the policy answered
 	RetryAfterUS *int64 `json:"retry_after_us"` // -1 for never, null where a peek cannot tell
-	ResetAfterUS int64  `json:"reset_after_us"`
+	ResetAfterUS *int64 `json:"reset_after_us"` // null where the policy answered
 	ServerTimeUS *int64 `json:"server_time_us"` // null where the limiter does not say
 	Degraded     bool   `json:"degraded"`
 }
@@ -73,7 +73,10 @@ func (a Answer) record() checkRecord {
 	r := checkRecord{
 		Key: p.Key, Limiter: p.Limiter, Allowed: a.Allowed,
 		Limit: p.Limit.Events, WindowUS: p.Limit.Window.Microseconds(), Burst: a.capacity, Cost: p.Cost,
-		Remaining: a.Remaining, ResetAfterUS: a.ResetAfter.Microseconds(), Degraded: a.Degraded,
+		Degraded: a.Degraded,
+	}
+	if !a.Degraded {
+		r.Remaining, r.ResetAfterUS = &a.Remaining, new(a.ResetAfter.Microseconds())
 	}
 	switch {
 	case a.RetryAfter == limiter.Never:
@@ -113,6 +116,9 @@ func (a Answer) verdict() report.Cell {
 }
 
 func (a Answer) left() string {
+	if a.Degraded {
+		return "degraded: the policy answered"
+	}
 	return report.Int(a.Remaining) + " of " + report.Int(a.capacity) + " left"
 }
 
@@ -122,6 +128,8 @@ func (a Answer) wait() string {
 		return fmt.Sprintf("never: a cost of %s cannot pass %s", report.Int(a.plan.Cost), report.Int(a.capacity))
 	case !a.Allowed && a.RetryAfter > 0:
 		return "retry in " + report.Duration(a.RetryAfter)
+	case a.Degraded:
+		return "nothing is known"
 	case a.ResetAfter > 0:
 		return "full again in " + report.Duration(a.ResetAfter)
 	}

@@ -1,0 +1,53 @@
+package cmd
+
+import (
+	"context"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/policy"
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+// policyFlags say what becomes of a request that Redis does not decide.
+type policyFlags struct{ mode choice }
+
+// register adds the flag. It goes on with the error unless told otherwise.
+func (f *policyFlags) register(c *cobra.Command) {
+	f.mode.value = string(policy.Error)
+	for _, m := range policy.Modes() {
+		f.mode.of = append(f.mode.of, string(m))
+	}
+	f.mode.register(c, c.Flags(), "on-failure", "if Redis does not decide: fail, allow (open) or deny (closed)")
+}
+
+// read returns the policy towards a server, within its timeout. Where the policy answers, a note tells why, once for as
+// long as the reason stays the same.
+func (f *policyFlags) read(e *env, conn target.Conn) policy.Policy {
+	p := policy.Policy{Mode: policy.Mode(f.mode.value), Timeout: conn.Timeout}
+	if p.Mode == policy.Error {
+		return p // the error itself is told
+	}
+	var mu sync.Mutex
+	told := ""
+	p.Failed = func(_ context.Context, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if why := failure(conn, err); why != told {
+			e.note("--on-failure %s answered: %s", p.Mode, why)
+			told = why
+		}
+	}
+	return p
+}
+
+// failure is what failed at a server, in the words of an error, and whether the request may have been counted.
+func failure(conn target.Conn, err error) string {
+	what, _ := explainRedis(redisError{conn.String(), err}, "")
+	if limiter.Counted(err) && class(err) != limiter.ClassNoAnswer { // which says so itself
+		what += "; the request may have been counted"
+	}
+	return what
+}
