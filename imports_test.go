@@ -29,6 +29,7 @@ var rows = []row{
 	{"pkg/target", "scripts pkg/limiter pkg/model pkg/naive pkg/outside"},
 	{"pkg/replay", "pkg/limiter pkg/model pkg/history"},
 	{"pkg/fleet", "pkg/limiter pkg/history pkg/load pkg/outside pkg/target"},
+	{"pkg/hold", "pkg/limiter pkg/target"},
 	{"pkg/redisd", ""},
 	{"pkg/redisd/redisdtest", "pkg/redisd"},
 	{"pkg/wire", ""},
