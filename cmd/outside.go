@@ -22,8 +22,8 @@ type outsideFlags struct {
 }
 
 // outsideHelp ends the help of every command that takes limiters from outside.
-const outsideHelp = "\n\nA LIMITER can also come from outside: lua:FILE is any Lua script (docs/scripts.md), exec:COMMAND a worker in any language\n" +
-	"(docs/worker.md). Each claims to be atomic under the rule that --as names, and is judged by it."
+const outsideHelp = "\n\nA LIMITER can also come from outside: lua:FILE is any Lua script (docs/scripts.md), exec:COMMAND a worker in any\n" +
+	"language (docs/worker.md), http://... a service (docs/http.md). Each claims to be atomic under the rule that --as names,\nand is judged by it."
 
 func (o *outsideFlags) register(e *env, c *cobra.Command) {
 	c.Long += outsideHelp

@@ -178,7 +178,7 @@ func (r *BenchResult) columns() []column {
 
 func (r *BenchResult) table() report.Table {
 	columns := r.columns()
-	t := report.Table{Columns: []report.Column{{Title: "LIMITER"}, {Title: "PATH"}}}
+	t := report.Table{Columns: []report.Column{{Title: "LIMITER", Wrap: longestName}, {Title: "PATH"}}}
 	for i, c := range columns {
 		t.Columns = append(t.Columns, report.Column{Title: c.title, Right: i < len(columns)-1, Wide: c.wide})
 	}

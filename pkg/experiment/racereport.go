@@ -107,10 +107,14 @@ func (r *RaceResult) setting() report.Line {
 		report.Int(r.Limit), report.Duration(time.Duration(r.WindowUS)*time.Microsecond))
 }
 
+// longestName is as wide as the name of a limiter in the catalogue, with its indent: those from outside may be longer, and
+// are broken where a terminal is narrow.
+const longestName = 17
+
 // table has each atomic limiter under those that imitate it.
 func (r *RaceResult) table() report.Table {
 	t := report.Table{Columns: []report.Column{
-		{Title: "LIMITER"}, {Title: "ATTEMPTS", Right: true}, {Title: "ALLOWED", Right: true}, {Title: "RULE", Right: true},
+		{Title: "LIMITER", Wrap: longestName}, {Title: "ATTEMPTS", Right: true}, {Title: "ALLOWED", Right: true}, {Title: "RULE", Right: true},
 		{Title: "OVER", Right: true}, {Title: "UNDER", Right: true}, {Title: "ERRORS", Right: true, Wide: true},
 		{Title: "UNKNOWN", Right: true, Wide: true}, {Title: "RETRIES", Right: true, Wide: true}, {Title: "VERDICT", Wrap: 24},
 	}}

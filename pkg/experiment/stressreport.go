@@ -43,7 +43,7 @@ func (r *ProveResult) stressSetting() report.Line {
 
 func (r *ProveResult) stressTable() report.Table {
 	t := report.Table{Columns: []report.Column{
-		{Title: "LIMITER"}, {Title: "OPS", Right: true}, {Title: "DENIED", Right: true}, {Title: "ERRORS", Right: true, Wide: true},
+		{Title: "LIMITER", Wrap: longestName}, {Title: "OPS", Right: true}, {Title: "DENIED", Right: true}, {Title: "ERRORS", Right: true, Wide: true},
 		{Title: "UNKNOWN", Right: true}, {Title: "SETTLED", Right: true, Wide: true}, {Title: "AT ONCE", Right: true, Wide: true},
 		{Title: "FAULTS", Right: true}, {Title: "OVER", Right: true}, {Title: "VERDICT", Wrap: 24},
 	}}

@@ -264,3 +264,19 @@ func TestFurtherPartsFollowTheFirst(t *testing.T) {
 		}
 	}
 }
+
+func TestALongNameIsBrokenBehindASlash(t *testing.T) {
+	t.Parallel()
+	table := Table{Columns: []Column{{Title: "LIMITER", Wrap: 17}, {Title: "N", Right: true}}}
+	table.Add(Plain("exec:python3 examples/workers/worker.py"), Plain("100"))
+	table.Add(Plain("one_word_that_has_no_slash"), Plain("2"))
+	var out strings.Builder
+	if err := (Document{Table: table}).Write(&out, TableFormat, Style{Width: 30}); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"exec:python3 ", "examples/workers/", "worker.py", "one_word_that_has_no_slash"} {
+		if !strings.Contains(out.String(), line) {
+			t.Errorf("no %q in\n%s", line, out.String())
+		}
+	}
+}

@@ -169,8 +169,8 @@ func (t Table) limits(width int) []int {
 	return limits
 }
 
-// wrap breaks text at spaces into lines of at most width columns; a longer word stays whole. Runs of spaces inside a
-// line are kept.
+// wrap breaks text at spaces into lines of at most width columns; a longer word is broken behind a slash, and stays whole
+// without one. Runs of spaces inside a line are kept.
 func wrap(text string, width int) []string {
 	var lines []string
 	for twwidth.Width(text) > width {
@@ -184,6 +184,9 @@ func wrap(text string, width int) []string {
 			}
 			cut = i
 		}
+		if slash := lastSlash(text, width); slash > 0 && (cut < 0 || twwidth.Width(text[:cut]) > width) {
+			cut = slash
+		}
 		if cut < 0 {
 			break
 		}
@@ -191,6 +194,16 @@ func wrap(text string, width int) []string {
 		text = strings.TrimLeft(text[cut:], " ")
 	}
 	return append(lines, text)
+}
+
+// lastSlash is the place behind the last slash in the first width columns; 0 if there is none.
+func lastSlash(text string, width int) (end int) {
+	for i := range text {
+		if text[i] == '/' && twwidth.Width(text[:i+1]) <= width {
+			end = i + 1
+		}
+	}
+	return end
 }
 
 // trimLines takes away the padding after the last cell, which the renderer may have put behind a colour reset.
