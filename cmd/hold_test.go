@@ -154,7 +154,7 @@ func TestHoldLetsNoMoreIn(t *testing.T) {
 	for ended := 0; ended < len(all); ended++ {
 		running := min(3, len(all)-ended)
 		g.until("as many run as may", func() bool { return g.noted("began")-g.noted("ended") >= running })
-		if running == 3 && ended < 15 {
+		if running == 3 && ended < 5 {
 			g.askAgain()
 		}
 		g.letGo(1)
