@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/rlctl/rlctl/pkg/hold"
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/redisd"
 	"github.com/rlctl/rlctl/pkg/target"
@@ -21,6 +22,7 @@ const (
 	exitAuth         = 77 // Redis refused the login or the command
 	exitInterrupted  = 130
 	exitTerminated   = 143
+	// hold has further ones, hold.NoSlot and the like, and that of the command which it runs
 )
 
 // outcome is a result that is no failure but has an exit code of its own. It was shown on stdout and has no message.
@@ -68,6 +70,14 @@ func (e redisError) Unwrap() error { return e.err }
 
 // exitCode is the one table from errors to exit codes; the first row that fits counts.
 func exitCode(err error) int {
+	var end commandEnd
+	var notRun *hold.Error
+	switch {
+	case errors.As(err, &end):
+		return int(end)
+	case errors.As(err, &notRun):
+		return notRun.Code
+	}
 	for _, row := range []struct {
 		fits bool
 		code int

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/rlctl/rlctl/pkg/hold"
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/outside"
 	"github.com/rlctl/rlctl/pkg/redisd"
@@ -22,6 +23,7 @@ import (
 func explain(err error, typed string) string {
 	var usage usageError
 	var refused redisError
+	var notRun *hold.Error
 	what, hint := err.Error(), ""
 	switch {
 	case errors.As(err, &usage):
@@ -33,6 +35,8 @@ func explain(err error, typed string) string {
 		what, hint = bare(err), "a clock that can be set wants Linux and a C compiler: apt install gcc libc6-dev"
 	case errors.Is(err, redisd.ErrNoFolder):
 		what, hint = bare(err), "name a folder that can be written: TMPDIR=DIR "+typed
+	case errors.As(err, &notRun):
+		hint = hintToHold(notRun.Code)
 	case outside.IsWorker(class(err)):
 		what, hint = named(err), "what a worker is to say: docs/worker.md"
 	case errors.As(err, &refused):
@@ -90,6 +94,16 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 		return fmt.Sprintf("%s: %s", at, why), "a script from outside can say in comments what it gets and replies: docs/scripts.md"
 	}
 	return fmt.Sprintf("%s: %s", at, why), ""
+}
+
+func hintToHold(code int) string {
+	switch code {
+	case hold.NoSlot:
+		return "wait for one: --wait 1m    or allow more: --limit N"
+	case hold.CannotRun, hold.NotFound:
+		return "what follows -- is run as it stands; for pipes and variables: -- sh -c '...'"
+	}
+	return ""
 }
 
 // explainOutside tells what went wrong with a limiter that is not ours.

@@ -125,6 +125,21 @@ func (d *duration) Set(text string) error {
 	return err
 }
 
+// patience is a time that one is willing to wait: 0 or more.
+type patience time.Duration
+
+func (p *patience) Type() string   { return "DURATION" }
+func (p *patience) String() string { return report.Duration(time.Duration(*p)) }
+
+func (p *patience) Set(text string) error {
+	v, err := parseDuration(text)
+	if err == nil && v < 0 {
+		err = errors.New("want 0 or more")
+	}
+	*p = patience(v)
+	return err
+}
+
 // parseDuration reads Go's durations with days before them: 1m30s, 2d, 1d12h.
 func parseDuration(text string) (time.Duration, error) {
 	days, rest := int64(0), text

@@ -260,7 +260,7 @@ func TestARaceNeedsNoMoreThanAScriptsRights(t *testing.T) {
 	s := redisdtest.Start(t, redisd.Options{})
 	rdb := redis.NewClient(&redis.Options{Network: "unix", Addr: s.Socket()})
 	defer rdb.Close()
-	for _, name := range scripts.Names() {
+	for _, name := range scripts.Limiters() {
 		source, _ := scripts.Source(name)
 		_, rights, _ := strings.Cut(source, "\n-- Rights: ")
 		rights, _, _ = strings.Cut(rights, "\n")

@@ -49,14 +49,18 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	root.SetArgs(bareHelp(args))
 	ran, err := root.ExecuteContextC(ctx)
 	err = e.verdict(ctx, err)
-	if err != nil && !is[outcome](err) {
+	if err != nil && !is[outcome](err) && !is[commandEnd](err) {
 		fmt.Fprint(stderr, explain(err, typedCommand(ran)))
 	}
 	return exitCode(err)
 }
 
 // verdict is the error that counts: a signal before all, then output that got lost, then what the command returned.
+// Only one that hold ran has its signals for itself.
 func (e *env) verdict(ctx context.Context, err error) error {
+	if is[commandEnd](err) {
+		return err
+	}
 	if cause := context.Cause(ctx); is[Signal](cause) {
 		return cause
 	}
@@ -101,6 +105,7 @@ func newRoot(e *env) *cobra.Command {
 		newBench(e, conn),
 		newMem(e, conn),
 		newCheck(e, conn),
+		newHold(e, conn),
 		newScript(e, conn),
 		newReport(e),
 		newList(e),
@@ -183,8 +188,12 @@ func hint(parts ...string) string {
 }
 
 // typedCommand is the command as it may stand in a hint: with its arguments as long as they are plain words.
+// A command line that holds another one is not given again.
 func typedCommand(c *cobra.Command) string {
 	words := []string{c.CommandPath()}
+	if c.ArgsLenAtDash() >= 0 {
+		return words[0] + " ..."
+	}
 	for _, a := range c.Flags().Args() {
 		if strings.IndexFunc(a, func(r rune) bool { return !plain(r) }) >= 0 || a == "" {
 			a = "'...'"

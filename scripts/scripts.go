@@ -1,4 +1,5 @@
-// Package scripts holds the rate limiters themselves: one Lua file each, the only copy, embedded in the binary.
+// Package scripts holds the rate limiters themselves: one Lua file each, the only copy, embedded in the binary. Beside
+// them stand the three of the semaphore, which limits how many at once.
 //
 // Each file is complete in itself. It can be read on its own, loaded by a client in any language, and run by hand:
 //
@@ -13,19 +14,32 @@ import (
 	"embed"
 	"encoding/hex"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
 //go:embed *.lua
 var files embed.FS
 
-// Source returns the text of the limiter of that name, without ".lua", and whether there is one.
+// Source returns the text of the script of that name, without ".lua", and whether there is one.
 func Source(name string) (string, bool) {
 	b, err := files.ReadFile(name + ".lua")
 	return string(b), err == nil
 }
 
-// Names returns the names of all limiters, sorted.
+// The scripts of the semaphore. They share one key, and are no rate limiters.
+const (
+	SemaphoreAcquire = "semaphore_acquire"
+	SemaphoreRenew   = "semaphore_renew"
+	SemaphoreRelease = "semaphore_release"
+)
+
+// Limiters returns the names of all rate limiters, sorted.
+func Limiters() []string { return slices.DeleteFunc(Names(), ofSemaphore) }
+
+func ofSemaphore(name string) bool { return strings.HasPrefix(name, "semaphore_") }
+
+// Names returns the names of all scripts, sorted.
 func Names() []string {
 	found, _ := fs.Glob(files, "*.lua")
 	for i, f := range found {

@@ -45,7 +45,7 @@ describe("new", function()
     for setting, values in pairs{
       limit = { -1, 0.5, 1e9 + 1, 0 / 0, "5", false }, window = { 0, 0.0009, 1.0000001, 366 * 86400 + 1, 0 / 0, "60" },
       burst = { -1, 1e9 + 1, 0.5 }, prefix = { "a{b", 7 }, on_failure = { "open", true }, timeout = { 0, -1, 0 / 0, math.huge },
-      limiter = { "nonsense", "../scripts/gcra", "", "GCRA.lua", 7 },
+      limiter = { "nonsense", "../scripts/gcra", "", "GCRA.lua", "semaphore_acquire", 7 },
       url = { "127.0.0.1", "http://127.0.0.1", "redis://h/x", "unix://", 7 }, limits = { 5 },
     } do
       for _, value in ipairs(values) do
@@ -80,8 +80,8 @@ describe("the rock", function()
 
   setup(function() setfenv(assert(loadfile("rlctl-scm-1.rockspec")), rock)() end)
 
-  it("installs every script", function()
-    local listed = assert(io.popen("ls ../scripts/*.lua"))
+  it("installs every limiter's script", function()
+    local listed = assert(io.popen("ls ../scripts/*.lua | grep -v semaphore_"))
     for path in listed:lines() do
       local name = string.match(path, "([%w-]+)%.lua$")
       assert.equal("scripts/" .. name .. ".lua", rock.build.install.lua["rlctl.scripts." .. name])

@@ -3,6 +3,7 @@ package limiter_test
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,7 +45,7 @@ func (r *rig) eval(name string, keys []string, args ...any) (any, error) {
 
 func TestScriptsRefuseArguments(t *testing.T) {
 	r := newRig(t)
-	each(t, func(t *testing.T, name string) {
+	eachScript(t, func(t *testing.T, name string) {
 		for _, argument := range []string{"limit", "window", "burst", "cost", "now"} {
 			for _, bad := range []string{"", " ", "abc", "0x10", "1e3", "1.5", "-1", "+1", "nan", "inf", "-inf", " 1", "1 ",
 				"1\n", "1\x00", "१", "18446744073709551616", strings.Repeat("9", 400)} {
@@ -84,13 +85,19 @@ func TestScriptsRefuseWhatOnlySomeCannotDo(t *testing.T) {
 	r.refused(t, "sliding-log", "id", with("id=")...)
 	r.taken(t, "sliding-log", with("id=", "cost=0")...)
 	r.taken(t, "compact-log", with("id=")...)
+	for _, name := range []string{scripts.SemaphoreAcquire, scripts.SemaphoreRenew, scripts.SemaphoreRelease} {
+		r.refused(t, name, "cost", with("cost=2")...)
+		r.refused(t, name, "cost", with("cost=2", "limit=0")...)
+		r.refused(t, name, "id", with("id=")...)
+		r.taken(t, name, with("id=", "cost=0")...)
+	}
 }
 
 func TestScriptsTakeTheBounds(t *testing.T) {
 	r := newRig(t)
-	each(t, func(t *testing.T, name string) {
+	eachScript(t, func(t *testing.T, name string) {
 		for _, change := range []string{"limit=0", "limit=1000000000", "window=1000", "window=31622400000000",
-			"burst=1000000000", "cost=0", "cost=" + mostCost, "now=1", "now=4503599627370496",
+			"burst=1000000000", "cost=0", "cost=" + dearest(name), "now=1", "now=4503599627370496",
 			"id=" + strings.Repeat("x", 256), "id=\x00\xff}{ \n", "cost=0000000000000000000000001"} {
 			r.taken(t, name, with(change)...)
 		}
@@ -99,13 +106,21 @@ func TestScriptsTakeTheBounds(t *testing.T) {
 
 func TestScriptsWantOneKey(t *testing.T) {
 	r := newRig(t)
-	each(t, func(t *testing.T, name string) {
+	eachScript(t, func(t *testing.T, name string) {
 		for _, keys := range [][]string{{}, {"a", "b"}} {
 			if _, err := r.eval(name, keys, with()...); !isInvalid(err, "key") {
 				t.Errorf("with keys %v: %v", keys, err)
 			}
 		}
 	})
+}
+
+// dearest is the highest cost that a script takes.
+func dearest(name string) string {
+	if slices.Contains(scripts.Limiters(), name) {
+		return mostCost
+	}
+	return "1"
 }
 
 // refused wants an error that names the argument, and no key afterwards.

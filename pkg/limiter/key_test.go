@@ -22,7 +22,7 @@ func TestKeysAreDistinctAndInOneSlot(t *testing.T) {
 	for _, prefix := range []string{"ratelimit", "ratelimit:a", "a}", ""} {
 		for _, id := range clientIDs {
 			tags := map[string]bool{}
-			for _, name := range scripts.Names() {
+			for _, name := range scripts.Limiters() {
 				key, err := limiter.Key(prefix, id, name)
 				if err != nil {
 					t.Fatalf("%q: %v", id, err)
@@ -118,7 +118,7 @@ func TestBoundsAreTaken(t *testing.T) {
 		{Events: 1, Window: longest, Burst: 142}, {Events: 1e9, Window: time.Millisecond, Burst: 1},
 		{Events: 1024, Window: 4398046511104 * time.Microsecond, Burst: 1048576}, // fills in 2^52 µs
 	} {
-		for _, name := range scripts.Names() {
+		for _, name := range scripts.Limiters() {
 			for _, cost := range []int64{0, 1, limiter.MaxCost} {
 				if _, err := r.new(name, l).Check(t.Context(), "c", cost); err != nil {
 					t.Errorf("%s, %+v, cost %d: %v", name, l, cost, err)

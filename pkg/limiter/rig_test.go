@@ -86,9 +86,14 @@ const year = 366 * 24 * time.Hour
 
 func perYear(events int64) limiter.Limit { return limiter.Limit{Events: events, Window: year} }
 
-// each runs a test for every script.
-func each(t *testing.T, test func(t *testing.T, name string)) {
-	for _, name := range scripts.Names() {
+// each runs a test for every rate limiter.
+func each(t *testing.T, test func(t *testing.T, name string)) { eachOf(t, scripts.Limiters(), test) }
+
+// eachScript runs a test for every script, those of the semaphore among them.
+func eachScript(t *testing.T, test func(t *testing.T, name string)) { eachOf(t, scripts.Names(), test) }
+
+func eachOf(t *testing.T, names []string, test func(t *testing.T, name string)) {
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) { test(t, name) })
 	}
 }

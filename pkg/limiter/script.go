@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -39,20 +40,21 @@ type Script struct {
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 // rule is what a limiter asks of its arguments beyond what all do.
-type rule struct{ bucket, log, ids bool }
+type rule struct{ bucket, log, ids, single bool }
 
 var rules = map[string]rule{
 	"token-bucket": {bucket: true},
 	"gcra":         {bucket: true},
 	"sliding-log":  {log: true, ids: true},
 	"compact-log":  {log: true},
+	semaphore:      {ids: true, single: true},
 }
 
 // New returns the atomic limiter of that name (see package scripts for the names). It does no I/O. The Limiter is also
 // Identified and a Resetter. An error is of ClassInvalid and names the field at fault.
 func New(rdb redis.UniversalClient, name string, l Limit, opts ...Option) (Limiter, error) {
 	source, ok := scripts.Source(name)
-	if !ok {
+	if !ok || !slices.Contains(scripts.Limiters(), name) {
 		return nil, &Error{name, ClassInvalid, false, &FieldError{"limiter", "must be the name of an atomic limiter"}}
 	}
 	return NewScript(rdb, name, source, l, opts...)
@@ -61,6 +63,14 @@ func New(rdb redis.UniversalClient, name string, l Limit, opts ...Option) (Limit
 // NewScript returns a limiter that runs source, which may be any Lua that keeps the contract of package scripts. The
 // name is the last word of its keys. It does no I/O. The Limiter is also Identified and a Resetter.
 func NewScript(rdb redis.UniversalClient, name, source string, l Limit, opts ...Option) (Limiter, error) {
+	s, err := newScript(rdb, name, source, l, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func newScript(rdb redis.UniversalClient, name, source string, l Limit, opts ...Option) (*Script, error) {
 	s := &Script{rdb: rdb, name: name, source: source, limit: l, settings: Apply(opts...), rule: rules[name]}
 	check := Limit.Validate
 	if s.rule.bucket {
@@ -121,6 +131,8 @@ func (s *Script) checkRequest(key string, cost int64, id string) error {
 		return &FieldError{"id", "must not be empty"}
 	case s.rule.log && cost > MaxLogCost && cost <= s.limit.Events:
 		return &FieldError{"cost", "must be at most 1000 where it fits the limit of a log"}
+	case s.rule.single && cost > 1:
+		return &FieldError{"cost", "must be at most 1 of a semaphore"}
 	}
 	return nil
 }

@@ -379,7 +379,7 @@ func TestAllocations(t *testing.T) {
 
 func BenchmarkCheck(b *testing.B) {
 	r := newRig(b)
-	for _, name := range scripts.Names() {
+	for _, name := range scripts.Limiters() {
 		for path, limit := range map[string]int64{"allow": 1_000_000_000, "deny": 1} {
 			b.Run(fmt.Sprintf("%s/%s", name, path), func(b *testing.B) {
 				l := r.new(name, limiter.Limit{Events: limit, Window: time.Second})

@@ -35,6 +35,11 @@ type key[L layout[L]] struct {
 
 // Check implements [State].
 func (k key[L]) Check(at time.Time, r Request) (State, limiter.Decision) {
+	return k.decide(at, r, func(holds L, t int64) (L, bool, answer) { return holds.step(t, r) })
+}
+
+// decide is one call to what the key holds at t.
+func (k key[L]) decide(at time.Time, r Request, step func(holds L, t int64) (L, bool, answer)) (key[L], limiter.Decision) {
 	t := at.UnixMicro()
 	if t/1000 > k.until {
 		k = key[L]{}
@@ -42,11 +47,14 @@ func (k key[L]) Check(at time.Time, r Request) (State, limiter.Decision) {
 	if r.Limit.Events == 0 {
 		return k, answer{allowed: r.Cost == 0, retry: never}.decision(t)
 	}
-	next, written, a := k.holds.step(t, r)
+	next, written, a := step(k.holds, t)
 	if r.Cost == 0 {
 		a.allowed, written = true, false
 	}
-	if written {
+	switch {
+	case written && a.reset == 0: // a TTL of 0 deletes
+		k = key[L]{}
+	case written:
 		k = key[L]{next, t/1000 + (a.reset+999)/1000}
 	}
 	return k, a.decision(t)

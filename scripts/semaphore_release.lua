@@ -1,0 +1,70 @@
+-- semaphore_release: the holder of that id gives its slot back.
+--
+-- The key is that of semaphore_acquire, which says how it works. Only the lease of this very id ends. A release by one
+-- that does not hold, because it never did, has released before, or lost its lease, changes nothing at all: it must
+-- never free the slot of somebody else. It is answered with a denial that no waiting mends, retry_us -1.
+--
+-- The key goes with the last holder. A release frees memory, so that it works on a server that is full; only after a
+-- step back of the clock it adds something, after its first write, which Redis does not refuse then.
+--
+-- KEYS[1]; ARGV: limit window_us burst cost id now_us. Limit, window and burst are those of the other two. Cost 1
+-- releases, cost 0 peeks: it writes nothing. now_us 0 takes the server's clock. Replies: allowed (it held), remaining,
+-- retry_us (-1: never), reset_us (until the last lease ends), now_us.
+--
+-- Rights: +evalsha +script|load +time +zrange +zcount +zscore +zrem +zadd +pexpire
+
+local function whole(i, low, high)
+  local text = ARGV[i]
+  if not text or not string.find(text, '^%d+$') then return false end
+  local value = text + 0
+  return value >= low and value <= high and value
+end
+local L, W, B = whole(1, 0, 1e9), whole(2, 1000, 31622400000000), whole(3, 0, 1e9)
+local n, id, t = whole(4, 0, 9007199254740991), ARGV[5], whole(6, 0, 4503599627370496)
+local bad = #KEYS ~= 1 and 'key: exactly one' or #ARGV ~= 6 and 'arguments: limit window_us burst cost id now_us'
+  or not L and 'limit: 0 to 1000000000' or not W and 'window: 1000 to 31622400000000 us'
+  or not B and 'burst: 0 to 1000000000' or not n and 'cost: 0 to 9007199254740991'
+  or not t and 'now: 0 to 4503599627370496 us' or #id > 256 and 'id: at most 256 bytes'
+if bad then return redis.error_reply('INVALID ' .. bad) end
+
+if n > 1 then return redis.error_reply('INVALID cost: at most 1 of a semaphore') end
+if n > 0 and id == '' then return redis.error_reply('INVALID id: an empty one cannot be told from another') end
+
+if t == 0 then
+  local now = redis.call('TIME')
+  t = now[1] * 1000000 + now[2]
+end
+if L == 0 then
+  if n == 0 then return {1, 0, 0, 0, t} end
+  return {0, 0, -1, 0, t}
+end
+
+local call, key, member = redis.call, KEYS[1], '1:' .. id
+local offset, at = 0, 0
+local marks = call('ZRANGE', key, '0', '1', 'WITHSCORES')
+for i = 1, #marks, 2 do
+  if marks[i] == 'at' then at = -marks[i + 1] elseif marks[i] == 'offset' then offset = -marks[i + 1] end
+end
+local time, pull = t + offset, false
+if at > time then time, offset, pull = at, at - t, true end
+
+local live = string.format('(%.0f', time)
+local count, holds = call('ZCOUNT', key, live, '+inf'), false
+if n > 0 and count > 0 then
+  local ends = call('ZSCORE', key, member)
+  holds = ends and ends + 0 > time
+end
+
+local allowed, retry, write = 1, 0, holds
+if n > 0 and not holds then
+  allowed, retry = 0, -1
+elseif n > 0 then
+  call('ZREM', key, member)
+  count = count - 1
+  if pull then call('ZADD', key, string.format('%.0f', -offset), 'offset') end
+end
+
+local reset = 0
+if count > 0 then reset = call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] - time end
+if write then call('PEXPIRE', key, string.format('%.0f', math.ceil(reset / 1000))) end
+return {allowed, math.max(0, L - count), retry, reset, t}
