@@ -23,8 +23,8 @@ var matrix = []experiment{
 	{"race-5", "race --procs 5 --rounds 3"},
 	{"race-20", "race --procs 20 --rounds 3"},
 	{"race-50", "race --procs 50 --rounds 3"},
-	{"race-20-1ms", "race " + racy + " --procs 20 --rounds 3 --rtt 1ms"},
-	{"race-20-5ms", "race " + racy + " --procs 20 --rounds 3 --rtt 5ms --attempts 50"},
+	{"race-20-1ms", "race " + racy + " --procs 20 --limit 107 --rounds 3 --rtt 1ms"},
+	{"race-20-5ms", "race " + racy + " --procs 20 --limit 107 --rounds 3 --rtt 5ms --attempts 50"},
 	{"bench", "bench"}, // the whole catalogue, both paths
 	{"bench-1", "bench " + atomic + " --path allowed --clients 1 --duration 2s"},
 	{"bench-8", "bench " + atomic + " --path allowed --clients 8 --duration 2s"},
