@@ -97,6 +97,9 @@ func overshootTable(races []*RaceResult) report.Table {
 		if r.RTTUS > 0 {
 			title += ", " + (time.Duration(r.RTTUS) * time.Microsecond).String()
 		}
+		if r.Limit != races[0].Limit {
+			title += ", limit " + report.Int(r.Limit)
+		}
 		t.Columns = append(t.Columns, report.Column{Title: title, Right: true})
 		for _, row := range r.Results {
 			if _, ok := place[row.Limiter]; !ok {
