@@ -145,6 +145,9 @@ func (g *gate) most() (most int) {
 
 // TestHoldLetsNoMoreIn starts twenty processes on three slots. They ask as they like; each command runs until it is let go.
 func TestHoldLetsNoMoreIn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("its callers are processes: there is nothing for the race detector to see beyond hold.txtar")
+	}
 	t.Parallel()
 	g := newGate(t)
 	var all []*exec.Cmd
@@ -176,6 +179,9 @@ func TestHoldLetsNoMoreIn(t *testing.T) {
 // TestHoldersKilled kills three holders of three slots. Their commands stop at once, and their slots are back when their
 // leases end: not much later, and not before.
 func TestHoldersKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("its callers are processes: there is nothing for the race detector to see beyond hold.txtar")
+	}
 	t.Parallel()
 	const lease = 1500 * time.Millisecond
 	g := newGate(t)
