@@ -164,6 +164,9 @@ func (r *ProveResult) foot() []report.Line {
 		float64(r.ElapsedUS)/1e6)}
 	for _, row := range r.Results {
 		if row.Verdict == replay.Broken {
+			if between := row.First.between(); between != "" {
+				lines = append(lines, report.Text("%s: %s", row.Limiter, between))
+			}
 			return append(lines, report.Text("next: rlctl prove --schedule %s", row.typed(row.First.Schedule)))
 		}
 	}
@@ -381,6 +384,25 @@ func scriptName(sha string) string {
 		}
 	}
 	return sha[:min(8, len(sha))]
+}
+
+// between names the two commands between which another client came; empty if that is not what went wrong.
+func (s ProveSchedule) between() string {
+	g := s.Gap
+	if g == nil || g.Read < 1 || g.Used > len(s.Steps) {
+		return ""
+	}
+	return fmt.Sprintf("another client came between %s's %s in step %d and its %s in step %d", g.Client, s.Steps[g.Read-1].names(), g.Read,
+		s.Steps[g.Used-1].names(), g.Used)
+}
+
+// names are those of the step's commands.
+func (s ProveStep) names() string {
+	var names []string
+	for _, words := range s.Commands {
+		names = append(names, strings.ToUpper(words[0]))
+	}
+	return strings.Join(names, ", ")
 }
 
 // typed is a word of a command line that holds the limiter's name.

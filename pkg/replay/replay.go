@@ -101,8 +101,12 @@ func exact(ops []history.Op, rule model.Rule) Judgement { return exactIn(ops, ru
 
 // exactIn judges them on a clock that was set at times.
 func exactIn(ops []history.Op, rule model.Rule, eras []era) Judgement {
+	absurd := incoherent(ops, rule)
 	ops, rule = told(ops, rule.Untold), rule.Told()
 	j := tally(ops, rule, untilSet(eras))
+	if absurd != nil {
+		return j.because(Broken, fmt.Sprintf("%s was told what no state explains: %s", name(absurd), describe(absurd.Decision)))
+	}
 	decided, lost, impossible := sorted(ops, eras)
 	if impossible != nil {
 		return j.because(Broken, fmt.Sprintf("%s bears %d, a time that the server's clock did not show while it was under way",
@@ -130,6 +134,23 @@ func exactIn(ops []history.Op, rule model.Rule, eras []era) Judgement {
 		return j.pressed(decided, rule, fmt.Sprintf("%d decisions replayed, %d beside lost calls bounded", j.Replayed, j.Loose))
 	}
 	return j.pressed(decided, rule, "every decision replayed")
+}
+
+// incoherent is the first decision that contradicts itself, whatever the state: a lost call excuses none of those.
+func incoherent(ops []history.Op, rule model.Rule) *history.Op {
+	if rule.Untold != 0 {
+		return nil
+	}
+	for i := range ops {
+		d, r := ops[i].Decision, ops[i].Request
+		if ops[i].Outcome != history.Decided {
+			continue
+		}
+		if d.Allowed != (d.RetryAfter == 0) || d.Remaining < 0 || d.Remaining > rule.Capacity(r.Limit) || d.ResetAfter < 0 {
+			return &ops[i]
+		}
+	}
+	return nil
 }
 
 // told are the calls with what is compared of their decisions.

@@ -44,3 +44,23 @@ func TestAClockThatWasNeverRead(t *testing.T) {
 		})
 	}
 }
+
+// TestAReplyThatContradictsItselfIsBroken also beside a lost call, which would excuse what another state can explain.
+func TestAReplyThatContradictsItselfIsBroken(t *testing.T) {
+	for name, spoil := range map[string]func(d *limiter.Decision){
+		"denied, and allowed":    func(d *limiter.Decision) { d.Allowed = true },
+		"more than the capacity": func(d *limiter.Decision) { d.Remaining = limit.Events + 1 },
+		"less than nothing":      func(d *limiter.Decision) { d.Remaining = -1 },
+	} {
+		ops := truthful(model.GCRA(), limit, 400, 1)
+		at := find(ops, history.Op.Denied)
+		ops[at-1].Outcome, ops[at-1].Decision = history.Unknown, limiter.Decision{}
+		if j := JudgeCourse(ops, model.GCRA(), Course{}); j.Verdict == Broken {
+			t.Fatalf("%s: before: %s", name, j.Reason)
+		}
+		spoil(&ops[at].Decision)
+		if j := JudgeCourse(ops, model.GCRA(), Course{}); j.Verdict != Broken {
+			t.Errorf("%s: %s: %s", name, j.Verdict, j.Reason)
+		}
+	}
+}
