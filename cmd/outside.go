@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -54,9 +53,12 @@ func (o *outsideFlags) admit(e *env, c *cobra.Command, names []string) error {
 		if !outside.Is(name) {
 			continue
 		}
+		if _, err := target.FindRule(e.catalogue[:before], o.terms.As); err != nil {
+			return usage(fmt.Errorf("--as: %w", err))
+		}
 		entry, err := target.Open(e.catalogue[:before], name, o.terms)
 		if err != nil {
-			return usage(o.flagOf(err))
+			return usage(err)
 		}
 		e.catalogue = append(e.catalogue, entry)
 	}
@@ -114,21 +116,6 @@ func (e *env) confirmServices(ctx context.Context, names []string, yes bool, act
 	}
 	return nil
 }
-
-// flagOf names the flag that an unknown rule came with.
-func (o *outsideFlags) flagOf(err error) error {
-	var unknown *target.ErrUnknownLimiter
-	if errors.As(err, &unknown) || strings.HasPrefix(err.Error(), o.terms.As+" ") {
-		return asError{err}
-	}
-	return err
-}
-
-// asError is a rule that --as cannot mean.
-type asError struct{ err error }
-
-func (a asError) Error() string { return "--as: " + a.err.Error() }
-func (a asError) Unwrap() error { return a.err }
 
 // scheduledName is the limiter in a schedule's id.
 func scheduledName(id string) []string {

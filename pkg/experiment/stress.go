@@ -93,16 +93,16 @@ func (p Stress) costs() []int64 {
 // stressing is a Stress under way.
 type stressing struct {
 	Stress
-	env    Env
-	srv    *server
-	cutter *wire.Cutter
-	random *rand.Rand
+	env     Env
+	srv     *server
+	cutter  *wire.Cutter
+	random  *rand.Rand
+	outside int // limiters so far whose names are from outside
 
 	// Of the limiter under way.
-	fleet   *fleet.Fleet
-	killed  int            // workers
-	outside int            // limiters so far
-	steps   []history.Step // of the clock
+	fleet  *fleet.Fleet
+	killed int            // workers
+	steps  []history.Step // of the clock
 }
 
 // Run stresses each limiter. One that an interrupt or an error ends returns what there is, marked partial, beside the

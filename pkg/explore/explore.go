@@ -17,9 +17,9 @@
 //
 // The judge (judge.go) looks at what was answered and at what is left: never more admitted than there was room for, some
 // order of the calls in which the rule decides the same, no refusal that changes the state, keys that live as long as the
-// rule says, and everybody admitted again when time has passed. Live clients then go one way to each end that breaks the rule, and to
-// a sample of the others (confirm.go), and must come to the same. What is reported is run with a look at Redis after each
-// step.
+// rule says, and everybody admitted again when time has passed. Live clients then go one way to each end that breaks the
+// rule, and to a sample of the others (confirm.go), and must come to the same. What is reported is run with a look at
+// Redis after each step.
 //
 // What it shows holds for these clients, this start and a clock that stands still. It cannot show what needs more
 // clients or time that passes between two commands.

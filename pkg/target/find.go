@@ -64,18 +64,24 @@ func Extend(entries []Entry, further ...Entry) ([]Entry, error) {
 	return all, nil
 }
 
+// FindRule returns the row of a limiter whose rule is its own, so that others can claim to keep it.
+func FindRule(entries []Entry, name string) (Entry, error) {
+	rule, err := Find(entries, name)
+	if err == nil && !rule.Own() {
+		err = fmt.Errorf("%s keeps the rule of %s: name that", rule.Name, rule.Twin)
+	}
+	return rule, err
+}
+
 // Open returns the row of that name: one of the catalogue, or one for what the name means outside of it, such as
 // exec:COMMAND, on the terms given. Such a one claims to keep the rule of the limiter that they name.
 func Open(entries []Entry, name string, t outside.Terms) (Entry, error) {
 	if !outside.Is(name) {
 		return Find(entries, name)
 	}
-	rule, err := Find(entries, t.As)
+	rule, err := FindRule(entries, t.As)
 	if err != nil {
 		return Entry{}, err
-	}
-	if !rule.Own() {
-		return Entry{}, fmt.Errorf("%s keeps the rule of %s: name that", rule.Name, rule.Twin)
 	}
 	kind, err := outside.Open(name, t)
 	if err != nil {
