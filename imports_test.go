@@ -31,6 +31,7 @@ var rows = []row{
 	{"pkg/fleet", "pkg/limiter pkg/history pkg/load pkg/outside pkg/target"},
 	{"pkg/policy", "pkg/limiter"},
 	{"pkg/metrics", "pkg/limiter"},
+	{"pkg/httplimit", "pkg/limiter"},
 	{"pkg/hold", "pkg/limiter pkg/target"},
 	{"pkg/redisd", ""},
 	{"pkg/redisd/redisdtest", "pkg/redisd"},
