@@ -142,9 +142,13 @@ func (l *Lines) failed(t topic, unknown bool, key string) {
 // write writes a line, and sees after a second what came since. It holds no lock: a log that is stuck keeps up the one
 // call that writes.
 func (l *Lines) write(t topic, s summary) {
+	l.line(t, s)
+	time.AfterFunc(restOfLines, func() { l.rested(t) })
+}
+
+func (l *Lines) line(t topic, s summary) {
 	l.log.Warn("not decided", "limiter", t.limiter, "class", string(t.class),
 		"calls", s.calls, "maybe_counted", s.unknown, "last_key", l.redact.Redact(s.key))
-	time.AfterFunc(restOfLines, func() { l.rested(t) })
 }
 
 // rested writes what came since the last line, or ends the topic's rest where that is nothing.
@@ -159,5 +163,21 @@ func (l *Lines) rested(t topic) {
 	l.mu.Unlock()
 	if since.calls > 0 {
 		l.write(t, since)
+	}
+}
+
+// Flush writes at once what was only counted so far, for a program that ends.
+func (l *Lines) Flush() {
+	l.mu.Lock()
+	rest := map[topic]summary{}
+	for t, since := range l.busy {
+		if since.calls > 0 {
+			rest[t] = *since
+			*since = summary{}
+		}
+	}
+	l.mu.Unlock()
+	for t, s := range rest {
+		l.line(t, s)
 	}
 }

@@ -99,7 +99,12 @@ func TestLinesAreFew(t *testing.T) {
 		expect("")
 		ask(gone, 1)
 		expect(fmt.Sprintf(of, "unreachable", 1, 0))
-		time.Sleep(2 * time.Second)
+		ask(gone, 2)
+		lines.Flush()
+		expect(fmt.Sprintf(of, "unreachable", 2, 0))
+		lines.Flush()
+		time.Sleep(time.Minute)
+		expect("")
 	})
 }
 
