@@ -33,6 +33,7 @@ var rows = []row{
 	{"pkg/metrics", "pkg/limiter"},
 	{"pkg/httplimit", "pkg/limiter"},
 	{"pkg/hold", "pkg/limiter pkg/target"},
+	{"pkg/serve", "pkg/httplimit pkg/limiter pkg/metrics pkg/policy pkg/target"},
 	{"pkg/redisd", ""},
 	{"pkg/redisd/redisdtest", "pkg/redisd"},
 	{"pkg/wire", ""},

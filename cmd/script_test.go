@@ -30,7 +30,7 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"rlctl": func() { main() }, "rlctl-spoiled": func() { main(spoiled()) }, "stubborn": stubborn,
-		"held": held,
+		"held": held, "crowd": crowd,
 	})
 }
 

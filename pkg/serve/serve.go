@@ -123,7 +123,7 @@ func (p Plan) Run(ctx context.Context, catalogue []target.Entry) error {
 	polling, stop := context.WithCancel(context.Background())
 	defer stop()
 	go h.poll(polling)
-	return p.serve(ctx, listener, handler)
+	return p.serve(ctx, listener, newServer(handler, p.Policy.Timeout, p.Log), graceTime)
 }
 
 // handler is the whole service.
@@ -153,9 +153,18 @@ func (p Plan) handler(rdb redis.UniversalClient, e target.Entry, lines *metrics.
 	h := newHealth(bare, p.Policy.Timeout, p.Log)
 	mux := http.NewServeMux()
 	mux.Handle("GET /check", around(checked{e.Name, p.Limit}))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.Handle("GET /healthz", h)
-	return unread(mux), h, nil
+	return mux, h, nil
+}
+
+// newServer bounds what clients may send, and for how long. The limiter may take timeout.
+func newServer(h http.Handler, timeout time.Duration, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: unread(h), MaxHeaderBytes: maxHeader,
+		ReadTimeout: readTime, WriteTimeout: writeTime + timeout, IdleTimeout: idleTime,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
 }
 
 // unread answers a request without waiting for its body, and ends its connection.
@@ -168,12 +177,8 @@ func unread(next http.Handler) http.Handler {
 	})
 }
 
-// serve answers until ctx is done, and then as long as it takes to answer all that have asked.
-func (p Plan) serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{
-		Handler: handler, MaxHeaderBytes: maxHeader, ReadTimeout: readTime, WriteTimeout: writeTime + p.Policy.Timeout,
-		IdleTimeout: idleTime, ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelWarn),
-	}
+// serve answers until ctx is done, and then, within the grace, all that have asked.
+func (p Plan) serve(ctx context.Context, listener net.Listener, server *http.Server, grace time.Duration) error {
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	p.announce(listener.Addr())
@@ -187,11 +192,11 @@ func (p Plan) serve(ctx context.Context, listener net.Listener, handler http.Han
 	case <-ctx.Done():
 	}
 	p.Log.Info("stopping", "why", context.Cause(ctx))
-	grace, cancel := context.WithTimeout(context.Background(), graceTime)
+	within, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	if server.Shutdown(grace) != nil {
+	if server.Shutdown(within) != nil {
 		_ = server.Close()
-		p.Log.Warn("stopped, and requests were cut off", "after", graceTime)
+		p.Log.Warn("stopped, and requests were cut off", "after", grace)
 		return ErrCutOff
 	}
 	p.Log.Info("stopped, and all requests were answered")
