@@ -38,7 +38,7 @@ func (h *handler) refuse(w http.ResponseWriter, a Answer) {
 	header := w.Header()
 	header["Content-Type"], header["Cache-Control"] = problemJSON[:1:1], noStore[:1:1]
 	w.WriteHeader(a.Status)
-	_, _ = w.Write(h.problem(a)) // a client that is gone is nobody's concern
+	_, _ = w.Write(append(h.problem(a), '\n')) // a client that is gone is nobody's concern
 }
 
 // problem is the document of a refusal. Beside what RFC 9457 names it has the fields of a decision, under the names that
