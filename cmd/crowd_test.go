@@ -248,13 +248,12 @@ func TestTenThousandConnections(t *testing.T) {
 		}
 		return a
 	}
-	ask(32)
+	idlers(t, at, 50)
+	ask(64)
 	held := (memory(t, url) - before) / crowdSize
 	t.Logf("%.1f KiB a connection", held/1024)
 	if held < 1 || held > 64*1024 {
 		t.Errorf("%.0f bytes a connection", held)
 	}
-	idlers(t, at, 50)
-	ask(32)
 	ask(crowdSize)
 }

@@ -19,7 +19,7 @@ import (
 // denied request is told when it would pass, so that t and Retry-After agree; else t is when the quota is whole again,
 // which is the most it can be. Where nobody decided nothing is known, and there is no RateLimit.
 type fields struct {
-	policy []string // the value of RateLimit-Policy, which all answers share; nobody may write into it
+	policy []string // the value of RateLimit-Policy, which all answers share; who appends to it gets a copy
 	prefix string   // of RateLimit
 }
 
@@ -46,7 +46,7 @@ func (f *fields) set(h http.Header, a Answer) {
 	if before := h[rateLimitPolicy]; before != nil {
 		h[rateLimitPolicy] = append(before, f.policy...)
 	} else {
-		h[rateLimitPolicy] = f.policy[:1:1] // who adds to it gets a copy
+		h[rateLimitPolicy] = f.policy
 	}
 	d := a.Decision
 	if a.Err != nil {

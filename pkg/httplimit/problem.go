@@ -27,7 +27,7 @@ var titles = map[string]string{
 	NotCountable:       "The request cannot be counted",
 }
 
-// Values that all refusals share; nobody may write into them.
+// Values that all refusals share; who appends to one gets a copy.
 var (
 	problemJSON = []string{"application/problem+json"}
 	noStore     = []string{"no-store"} // RFC 6585: a 429 must not be kept by a cache
@@ -36,7 +36,7 @@ var (
 // refuse answers a request in place of the handler.
 func (h *handler) refuse(w http.ResponseWriter, a Answer) {
 	header := w.Header()
-	header["Content-Type"], header["Cache-Control"] = problemJSON[:1:1], noStore[:1:1]
+	header["Content-Type"], header["Cache-Control"] = problemJSON, noStore
 	w.WriteHeader(a.Status)
 	_, _ = w.Write(append(h.problem(a), '\n')) // a client that is gone is nobody's concern
 }

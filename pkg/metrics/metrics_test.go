@@ -174,7 +174,7 @@ func TestLoadsAreThoseOfTheServer(t *testing.T) {
 	if _, err := l.Check(t.Context(), "a", 1); err == nil {
 		t.Error("decided by a script that was not loaded")
 	}
-	if line := regexp.MustCompile(`ratelimit_script_loads_total\S* .*`).FindString(before); !strings.Contains(scrape(t, r.registry), line) {
+	if line := regexp.MustCompile(`(?m)^ratelimit_script_loads_total\S* .*$`).FindString(before); !strings.Contains(scrape(t, r.registry), line) {
 		t.Error("a load that was refused is counted")
 	}
 }

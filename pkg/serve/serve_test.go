@@ -145,16 +145,18 @@ func TestHeaderByteByByte(t *testing.T) {
 // A body is not waited for: its client is answered at once, and the connection ends.
 func TestBodyThatNeverComes(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, allows, 500*time.Millisecond, time.Minute, 0)
+	patient, brief := newRig(t, allows, time.Hour, time.Hour, 0), newRig(t, allows, 300*time.Millisecond, time.Hour, 0)
 	for _, head := range []string{"Content-Length: 100", "Content-Length: 9999999999999", "Transfer-Encoding: chunked"} {
-		c := r.dial()
-		got, _ := r.answer(c, "GET /check?key=a HTTP/1.1\r\nHost: x\r\n"+head+"\r\n\r\n")
+		text := "GET /check?key=a HTTP/1.1\r\nHost: x\r\n" + head + "\r\n\r\n"
+		got, _ := patient.answer(patient.dial(), text)
 		if got.StatusCode != 200 || !got.Close {
 			t.Errorf("%s: %s, closes %v", head, got.Status, got.Close)
 		}
-		r.ended(c, 5*time.Second)
+		c := brief.dial()
+		brief.answer(c, text)
+		brief.ended(c, 5*time.Second)
 	}
-	r.served()
+	brief.served()
 }
 
 // A client that asks and asks and never reads is cut off when it has kept an answer waiting for too long.
