@@ -8,16 +8,17 @@ import (
 	"github.com/rlctl/rlctl/pkg/limiter"
 )
 
-// The fields, as draft-ietf-httpapi-ratelimit-headers-10 has them (structured fields, RFC 9651):
+// The fields, as draft-ietf-httpapi-ratelimit-headers (-10, -11) has them (structured fields, RFC 9651):
 //
 //	RateLimit-Policy: "NAME";q=100;w=60     100 events in 60 s
-//	RateLimit: "NAME";r=99;t=60             99 left; more at the latest in 60 s
+//	RateLimit: "NAME";r=99;t=60             99 pass in the next 60 s; then there is more
 //	Retry-After: 42                         of a refusal, if waiting helps
 //
 // All are whole numbers. w is left out where the window is not whole seconds: a number that is wrong would be worse. A
-// bucket that holds more or less than its limit says so in rlctl-burst. The draft's t is when more becomes available: a
-// denied request is told when it would pass, so that t and Retry-After agree; else t is when the quota is whole again,
-// which is the most it can be. Where nobody decided nothing is known, and there is no RateLimit.
+// bucket that holds more or less than its limit says so in rlctl-burst. Who takes no more than r within t is not denied:
+// t is when the quota is whole again, although some of it may be back earlier. A denied request is told its own wait in
+// it, so that t and Retry-After agree, as the draft wants. Where nobody decided nothing is known, and there is no
+// RateLimit.
 type fields struct {
 	policy []string // the value of RateLimit-Policy, which all answers share; who appends to it gets a copy
 	prefix string   // of RateLimit

@@ -53,6 +53,10 @@ func newRig(t *testing.T, l limiter.Limiter, read, write, grace time.Duration) *
 	}
 	server := newServer(handler, 0, log)
 	server.ReadTimeout, server.WriteTimeout = read, write
+	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetWriteBuffer(4096) // so that a few answers fill it
+		return ctx
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- p.serve(ctx, listener, server, grace) }()
@@ -118,16 +122,16 @@ func (r *rig) ended(c net.Conn, within time.Duration) string {
 // A client that sends its header byte by byte is cut off when its time is over, and others do not notice.
 func TestHeaderByteByByte(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, allows, 300*time.Millisecond, time.Minute, 0)
+	r := newRig(t, allows, time.Second, time.Minute, 0)
 	c := r.dial()
 	sent := make(chan int)
 	go func() {
 		n := 0
-		for ; n < len(request)-1; n++ { // it would take 1.9 s
+		for ; n < len(request)-1; n++ { // it would take 3.7 s
 			if _, err := c.Write([]byte{request[n]}); err != nil {
 				break
 			}
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond)
 		}
 		sent <- n
 	}()
@@ -145,7 +149,7 @@ func TestHeaderByteByByte(t *testing.T) {
 // A body is not waited for: its client is answered at once, and the connection ends.
 func TestBodyThatNeverComes(t *testing.T) {
 	t.Parallel()
-	patient, brief := newRig(t, allows, time.Hour, time.Hour, 0), newRig(t, allows, 300*time.Millisecond, time.Hour, 0)
+	patient, brief := newRig(t, allows, time.Hour, time.Hour, 0), newRig(t, allows, time.Second, time.Hour, 0)
 	for _, head := range []string{"Content-Length: 100", "Content-Length: 9999999999999", "Transfer-Encoding: chunked"} {
 		text := "GET /check?key=a HTTP/1.1\r\nHost: x\r\n" + head + "\r\n\r\n"
 		got, _ := patient.answer(patient.dial(), text)
@@ -162,7 +166,7 @@ func TestBodyThatNeverComes(t *testing.T) {
 // A client that asks and asks and never reads is cut off when it has kept an answer waiting for too long.
 func TestReaderWhoNeverReads(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, allows, time.Minute, 500*time.Millisecond, 0)
+	r := newRig(t, allows, time.Minute, 2*time.Second, 0)
 	const ask = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 	var all sync.WaitGroup
 	for range 6 {
@@ -264,4 +268,15 @@ func TestStopCutsOff(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 	r.ended(c, 10*time.Second)
+}
+
+// No time that a client can take is without end.
+func TestTimesEnd(t *testing.T) {
+	t.Parallel()
+	s := newServer(http.NotFoundHandler(), time.Second, slog.New(slog.DiscardHandler))
+	for name, d := range map[string]time.Duration{"read": s.ReadTimeout, "write": s.WriteTimeout, "idle": s.IdleTimeout} {
+		if d <= time.Second || d > 2*time.Minute {
+			t.Errorf("%s: %v", name, d)
+		}
+	}
 }
