@@ -3,7 +3,7 @@
 // Both are decorators. The numbers go around a failure policy, so that they say what callers were told; the lines go
 // beneath it, where every failure can still be seen:
 //
-//	l = m.Limiter("gcra", policy(lines.Limiter(l)))
+//	l = m.Limiter("gcra", policy(lines.Limiter("gcra", l)))
 //
 // Nothing that a client sends becomes a label: labels are the limiter's name, which the program gives, and words from
 // fixed lists. A log shows a client's key as a digest under a secret of the process. So neither grows with the number of
@@ -35,10 +35,7 @@ func Outcomes() []string {
 	return []string{Allowed, Denied, Failed, Unknown, DegradedAllowed, DegradedDenied}
 }
 
-// Outcome is what became of a call.
-func Outcome(d limiter.Decision, err error) string { return Outcomes()[outcome(d, err)] }
-
-// outcome is its place in Outcomes.
+// outcome is what became of a call, as its place in Outcomes.
 func outcome(d limiter.Decision, err error) int {
 	switch {
 	case err != nil && limiter.Counted(err):
