@@ -106,6 +106,7 @@ func newRoot(e *env) *cobra.Command {
 		newMem(e, conn),
 		newCheck(e, conn),
 		newHold(e, conn),
+		newDoctor(e, conn),
 		newScript(e, conn),
 		newReport(e),
 		newList(e),
