@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/report"
-	"github.com/rlctl/rlctl/pkg/target"
 )
 
 // version: Valkey and Redict tell which Redis they equal.
