@@ -11,7 +11,7 @@ import (
 
 // Document shows the worst first: of each finding what was seen, what may come of it, and what to do.
 func (r *Result) Document() report.Document {
-	d := report.Document{Data: r, Head: []report.Line{r.answer(), r.setting()}, Table: r.table(), Foot: r.foot()}
+	d := report.Document{Data: r, Head: []report.Line{r.answer(), r.where(), r.sake()}, Table: r.table(), Foot: r.foot()}
 	for _, f := range r.Results {
 		d.Records = append(d.Records, struct {
 			Node      string `json:"node"`
@@ -45,23 +45,26 @@ func (r *Result) answer() (line report.Line) {
 	return line
 }
 
-func (r *Result) setting() report.Line {
+func (r *Result) where() report.Line {
+	if n := len(r.Nodes); n > 1 {
+		return report.Text("redis at %s, %d masters", r.Redis, n)
+	}
+	return report.Text("redis at %s", r.Redis)
+}
+
+func (r *Result) sake() report.Line {
 	limit := fmt.Sprintf("%s, %s per %s", r.Limiter, report.Int(r.Limit), report.Duration(time.Duration(r.WindowUS)*time.Microsecond))
 	if r.Burst != r.Limit {
 		limit += ", burst " + report.Int(r.Burst)
 	}
-	where := r.Redis
-	if n := len(r.Nodes); n > 1 {
-		where += fmt.Sprintf(", %d masters", n)
-	}
-	return report.Text("redis at %s   for %s   nothing was written", where, limit)
+	return report.Text("looked at for %s; nothing was written", limit)
 }
 
 func (r *Result) foot() []report.Line {
 	if r.Worst == Fine || r.Worst == Unknown {
 		return nil
 	}
-	return []report.Line{report.Text("what CONFIG SET and ACL SETUSER change is gone with a restart, unless kept: CONFIG REWRITE, ACL SAVE")}
+	return []report.Line{report.Text("what is set so is gone after a restart, unless kept: CONFIG REWRITE, ACL SAVE")}
 }
 
 func (l Level) tone() report.Tone {

@@ -17,7 +17,7 @@ func eviction(f Facts) Finding {
 	}
 	most, known := f.number("maxmemory", "maxmemory")
 	evicted, _ := f.count("evicted_keys")
-	so := fmt.Sprintf("%s, %s evicted since it started", policy, report.Count(evicted, "key", "keys"))
+	so := fmt.Sprintf("%s, %s evicted so far", policy, report.Count(evicted, "key", "keys"))
 	if policy == noEviction && evicted == 0 {
 		return fine("%s: what does not fit is refused, and nothing is forgotten", policy)
 	}
@@ -31,7 +31,7 @@ func eviction(f Facts) Finding {
 	}
 	level := Danger
 	if known && most == 0 {
-		level, so = Warning, so+"; with maxmemory 0 it does not happen yet"
+		level, so = Warning, so+"; without maxmemory none ever is"
 	}
 	return seen(level, "%s", so).but(what, "CONFIG SET maxmemory-policy noeviction",
 		"where other keys must be evicted, give limits a server of their own")
@@ -83,8 +83,8 @@ func (f Facts) uncounted() int64 {
 func megabytes(bytes int64) string { return fmt.Sprintf("%dmb", max(1, bytes>>20)) }
 
 func size(bytes int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	x, i := float64(bytes), 0
+	units := []string{"MiB", "GiB", "TiB"}
+	x, i := float64(bytes)/(1<<20), 0
 	for ; x >= 1024 && i < len(units)-1; i++ {
 		x /= 1024
 	}

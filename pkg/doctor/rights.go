@@ -117,14 +117,18 @@ func (w Wants) rights(name string) []string {
 // withRights are the limiters with scripts of ours, and the semaphore.
 func withRights() []string { return append(scripts.Limiters(), target.Semaphore) }
 
-// try sends all commands in one go, and returns a reply for each: nil of one that was not sent. It is not possible where
-// the server does not have the way, or the user may not go it.
+// try sends all commands over one connection, and returns a reply for each: nil of one that was not sent. It is not
+// possible where the server does not have the way, or the user may not go it. What opens the way is answered before
+// anything else is sent: without the MULTI, what comes after it would be done.
 func (w way) try(ctx context.Context, rdb *redis.Client, trials []trial) (replies []*redis.Cmd, possible bool, err error) {
-	pipe := rdb.Pipeline()
-	var opened *redis.Cmd
+	conn := rdb.Conn()
+	defer conn.Close()
 	if w.open != nil {
-		opened = pipe.Do(ctx, w.open...)
+		if err := conn.Do(ctx, w.open...).Err(); err != nil {
+			return nil, false, onlyFailed(err)
+		}
 	}
+	pipe := conn.Pipeline()
 	for _, t := range trials {
 		var reply *redis.Cmd
 		if t.command != nil && (w.all || t.right != needsTransaction) {
@@ -144,22 +148,21 @@ func (w way) try(ctx context.Context, rdb *redis.Client, trials []trial) (replie
 	if failed(err) {
 		return nil, false, err
 	}
-	if opened == nil {
-		opened = replies[0]
-	}
-	return replies, !w.impossible(opened.Err()), nil
+	return replies, !w.dry || !forbidden(replies[0].Err()), nil
 }
 
-// impossible tells whether the answer is about the way itself and not about what was tried.
-func (w way) impossible(err error) bool {
-	text := strings.ToLower(errorText(err))
-	switch {
-	case w.open != nil:
-		return err != nil
-	case w.dry: // ACL DRYRUN refuses with words, and with an error only where it is not to be had
-		return err != nil && !strings.Contains(text, "not found")
+// forbidden tells an answer about ACL DRYRUN itself from one about what it was asked: it refuses with words, and with an
+// error only where it is not to be had, or of a command that does not exist.
+func forbidden(err error) bool {
+	return err != nil && !strings.Contains(strings.ToLower(err.Error()), "not found")
+}
+
+// onlyFailed is err if it failed, else nil.
+func onlyFailed(err error) error {
+	if failed(err) {
+		return err
 	}
-	return false
+	return nil
 }
 
 // failed tells an error of the network, or of the whole conversation, from a reply to a question.
