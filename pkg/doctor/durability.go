@@ -15,7 +15,7 @@ import (
 const (
 	restart   = time.Second      // the least that a killed server takes to be back
 	reboot    = 30 * time.Second // the least that a machine takes
-	everySec  = time.Second      // what appendfsync everysec has not written
+	unwritten = time.Second      // what appendfsync everysec has not written
 	kernel    = 30 * time.Second // what Linux has not written of itself
 	quota     = time.Hour        // from this window on, to take a limit twice is no trifle
 	tolerable = 0.1              // share of the window that may be forgotten without a warning
@@ -76,7 +76,7 @@ func appended(f Facts) Finding {
 		return fine("AOF, appendfsync %s: a killed server forgets nothing, and a window of %s is over before a machine is back",
 			sync, report.Duration(window))
 	case sync == "everysec":
-		return fine("AOF, appendfsync everysec: a killed server forgets nothing, a dead machine its last second: %s", f.forgets(everySec))
+		return fine("AOF, appendfsync everysec: a killed server forgets nothing, a dead machine its last second: %s", f.forgets(unwritten))
 	case float64(kernel) < tolerable*float64(window):
 		return fine("AOF, appendfsync %s: a killed server forgets nothing, a dead machine some 30 s: %s", sync, f.forgets(kernel))
 	}
