@@ -42,6 +42,7 @@ var rows = []row{
 	{"internal/results", ""},
 	{"examples/workers/go", "pkg/limiter"},
 	{"pkg/experiment", anythingBelow},
+	{"internal/matrix", "pkg/experiment pkg/redisd pkg/report"},
 	{"cmd", anythingBelow},
 	{".", "cmd"},
 }
