@@ -139,8 +139,8 @@ func stopServer(ctx context.Context, s *stressing) (int64, error) {
 	return 1, s.srv.kept.Continue()
 }
 
-func restartServer(_ context.Context, s *stressing) (int64, error) {
-	return 1, s.srv.kept.Restart()
+func restartServer(ctx context.Context, s *stressing) (int64, error) {
+	return 1, s.srv.kept.Restart(ctx)
 }
 
 // clockOffsets are by how much the server's clock is off, one after another: 10 s back, an hour ahead, and an hour back.
