@@ -50,7 +50,7 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 	flags.Var(&seed, "seed", "gives the request ids again, not the interleaving (default: random)")
 	flags.BoolVar(&p.GoroutinesOnly, "goroutines-only", false, "all callers in one process")
 	flags.Var(&rtt, "rtt", "lay a round trip of this time between the processes and the private server")
-	flags.StringVar(&p.Key, "key", "", "what the clients' ids begin with; the run adds what makes them its own")
+	flags.StringVar(&p.ID, "id", "", "what the clients' ids begin with; the run adds what makes them its own")
 	flags.BoolVar(&p.Failover, "failover", false, "kill the key's master in mid-race; its replica takes over (private: sentinels, or --cluster)")
 	flags.Var(&lag, "lag", "before it dies, its replica hears nothing for this time")
 	strangers.register(e, c)
@@ -112,7 +112,7 @@ func runRace(ctx context.Context, e *env, p experiment.Race, out *resultFlags) e
 }
 
 // raceOnly are the flags that mean nothing to an explanation: it has two clients, and a server of its own.
-var raceOnly = append([]string{"cost", "procs", "clients", "attempts", "rounds", "seed", "goroutines-only", "mix", "rtt", "key", "failover",
+var raceOnly = append([]string{"cost", "procs", "clients", "attempts", "rounds", "seed", "goroutines-only", "mix", "rtt", "id", "failover",
 	"lag", "yes"}, connection...)
 
 // excludes returns an error if one of the other flags was given beside the first.

@@ -25,7 +25,7 @@ type Race struct {
 	Seed           uint64
 	GoroutinesOnly bool   // all clients in one process
 	Mix            bool   // all limiters at once on one key, the processes taking them in turn
-	Key            string // what the ids of its clients begin with, before what makes them this run's own
+	ID             string // what the ids of its clients begin with, before what makes them this run's own
 	Prefix         string
 	Conn           target.Conn
 	Private        bool          // on a server of its own, or a cluster; Conn then only says which, and how long to wait
@@ -43,8 +43,8 @@ const (
 	maxCallers = 9_000
 	// maxCalls bounds a round, whose calls are all kept until it is judged: about 5 GiB.
 	maxCalls = 20_000_000
-	// maxRaceKey leaves room for what makes a client's id this run's own.
-	maxRaceKey = 4 << 10
+	// maxID leaves room for what makes a client's id this run's own.
+	maxID = 4 << 10
 	// longestLag is well below the time after which a silent replica is taken for gone.
 	longestLag = 500 * time.Millisecond
 	// catchRounds is how often a limiter that a race must break is tried before that is given up.
@@ -85,8 +85,8 @@ func (p Race) Validate(catalogue []target.Entry) error {
 		return fmt.Errorf("--lag: want 0 to %s, got %s: who is silent for longer is taken for gone", longestLag, p.Lag)
 	case p.Lag > 0 && !p.Failover:
 		return fmt.Errorf("--lag: needs --failover")
-	case len(p.Key) > maxRaceKey:
-		return fmt.Errorf("--key: want at most %d bytes", maxRaceKey)
+	case len(p.ID) > maxID:
+		return fmt.Errorf("--id: want at most %d bytes", maxID)
 	case p.Attempts < 0:
 		return fmt.Errorf("--attempts: want 1 or more, got %d", p.Attempts)
 	case p.Cost < 1:

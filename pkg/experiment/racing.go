@@ -63,7 +63,7 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 		return RaceRound{}, err
 	}
 	r.round++
-	client := fmt.Sprintf("%srlctl-%x-%d", r.Key, r.Seed, r.round)
+	client := fmt.Sprintf("%srlctl-%x-%d", r.ID, r.Seed, r.round)
 	// The same seed may have left the key, in a run that was killed. A user without the right to delete has other seeds.
 	if err := r.reset(ctx, e, client); err != nil && !forbidden(err) {
 		return RaceRound{}, err
