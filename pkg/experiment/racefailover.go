@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlctl/rlctl/pkg/fleet"
 	"github.com/rlctl/rlctl/pkg/history"
+	"github.com/rlctl/rlctl/pkg/model"
 	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/report"
 	"github.com/rlctl/rlctl/pkg/target"
@@ -84,8 +85,8 @@ func (r *race) acrossFailover(ctx context.Context, e target.Entry, job fleet.Job
 }
 
 // judgeFailover judges the calls on a key whose master died, and tells what that lost.
-func (r *race) judgeFailover(ops []history.Op, t takeover, judge func([]history.Op) replay.Judgement) (replay.Judgement, *RaceFailover) {
-	j, loss := replay.JudgeFailover(ops, t.dead, judge)
+func judgeFailover(ops []history.Op, rule model.Rule, course replay.Course, t takeover) (replay.Judgement, *RaceFailover) {
+	j, loss := replay.JudgeFailover(ops, rule, course, t.dead)
 	f := &RaceFailover{Lost: loss.Events, Over: loss.Over, Took: t.Took.Addr}
 	back := int64(0)
 	for i := range ops {

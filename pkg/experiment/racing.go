@@ -110,13 +110,12 @@ func (r *race) judge(
 	if err != nil && !forbidden(err) {
 		return RaceRound{}, err
 	}
-	judge := func(ops []history.Op) replay.Judgement { return replay.Judge(ops, e.Judged(), first, last) }
 	var over *RaceFailover
 	j := replay.Judgement{}
 	if t == nil {
-		j = judge(got.Ops)
+		j = replay.Judge(got.Ops, e.Judged(), first, last)
 	} else {
-		j, over = r.judgeFailover(got.Ops, *t, judge)
+		j, over = judgeFailover(got.Ops, e.Judged(), replay.Course{Readings: []history.Reading{first, last}}, *t)
 	}
 	if ttl == noTTL {
 		j.Verdict, j.Reason = replay.Broken, "the key was left without a TTL"

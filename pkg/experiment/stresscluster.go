@@ -135,12 +135,11 @@ func (s *stressing) redisKeys(e target.Entry, base string) (names []string, err 
 
 // judgeKey judges the calls on one key, and tells how many events a failover lost.
 func judgeKey(ops []history.Op, e target.Entry, course replay.Course, faults []history.Fault, key string) (replay.Judgement, int64) {
-	judge := func(ops []history.Op) replay.Judgement { return replay.JudgeCourse(ops, e.Judged(), course) }
 	i := slices.IndexFunc(faults, func(f history.Fault) bool { return f.Name == faultFailover && slices.Contains(f.Keys, key) })
 	if i < 0 {
-		return judge(ops), 0
+		return replay.JudgeCourse(ops, e.Judged(), course), 0
 	}
-	j, loss := replay.JudgeFailover(ops, faults[i].From, judge)
+	j, loss := replay.JudgeFailover(ops, e.Judged(), course, faults[i].From)
 	return j, loss.Events
 }
 
