@@ -159,7 +159,7 @@ func revive(ctx context.Context, srv *redisd.Kept) error {
 	if rdb.Ping(ctx).Err() == nil || ctx.Err() != nil {
 		return nil
 	}
-	if err := srv.Restart(); err != nil {
+	if err := srv.Restart(ctx); err != nil {
 		return &limiter.Error{Class: limiter.ClassUnreachable, Err: err}
 	}
 	return nil
