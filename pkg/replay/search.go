@@ -16,7 +16,8 @@ import (
 // When a lost call came in is a guess between two replies, and a log can show much later that it was wrong. So for as
 // long as such a guess weighs, and while a call may still come in, a decision that does not follow is open, and accuses
 // nobody. The search then lets go of the state and waits until replies tell it again. What does accuse in the meantime is
-// a decision more generous than the rule makes with every lost call left out, for a lost call can only take.
+// a decision more generous than the rule makes with every lost call left out, for a lost call can only take; unless one
+// was to give something back.
 type search struct {
 	fresh    model.State
 	state    model.State // nil while it is not known
@@ -24,6 +25,7 @@ type search struct {
 	lost     []timed     // not yet put in, by call
 	tries    *int        // how many more places for lost calls to try: all subsets of many would take for ever
 	gaveUp   bool        // more decisions bore one microsecond than could be ordered
+	gives    bool        // a lost call may have given something back
 
 	without model.State // with every lost call left out; nil while nothing is guessed
 	guessed timed       // the decision before which the last guess was made
@@ -52,6 +54,7 @@ type found struct {
 func replay(decided, lost []timed, fresh model.State, eras []era) found {
 	tries := 10_000 + 500*len(lost) // enough for some lost calls before each reply that shows them
 	s := search{fresh: fresh, state: fresh, lost: lost, tries: &tries, eras: eras}
+	s.gives = slices.ContainsFunc(lost, func(t timed) bool { return t.Released() })
 	for at := 0; at < len(decided); {
 		group := decided[at : at+tie(decided[at:])]
 		s.step(decided, at, group)
@@ -118,7 +121,7 @@ func (s *search) newEra(first timed) {
 		s.without, s.guessed = s.fresh, first
 	case s.without != nil:
 		pull := first.Request
-		pull.Cost = limiter.MaxCost
+		pull.Cost, pull.Act = limiter.MaxCost, model.Take
 		s.without, _ = s.without.Check(first.Decision.At, pull)
 	}
 }
@@ -352,7 +355,7 @@ func (s *search) generous(group []timed) *Difference {
 	if s.without == nil {
 		return nil
 	}
-	if len(group) == 1 {
+	if len(group) == 1 && !s.gives {
 		t := group[0]
 		_, want := s.without.Check(t.Decision.At, t.Request)
 		if t.Decision.Allowed && !want.Allowed || t.Decision.Allowed == want.Allowed && t.Decision.Remaining > want.Remaining {
