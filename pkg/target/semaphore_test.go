@@ -16,8 +16,7 @@ import (
 type call struct {
 	name   string
 	script func(s *limiter.Semaphore, w *stage, id string) (limiter.Decision, error)
-	model  func(s model.Semaphore, at time.Time, r model.Request) (model.Semaphore, limiter.Decision)
-	cost   int64
+	model  model.Request
 }
 
 const semaphoreKey = "ratelimit:{c}:semaphore"
@@ -26,23 +25,23 @@ const semaphoreKey = "ratelimit:{c}:semaphore"
 var calls = []call{
 	{"acquire", func(s *limiter.Semaphore, w *stage, id string) (limiter.Decision, error) {
 		return s.Acquire(w.Context(), "c", id)
-	}, model.Semaphore.Acquire, 1},
+	}, model.Request{Cost: 1}},
 	{"renew", func(s *limiter.Semaphore, w *stage, id string) (limiter.Decision, error) {
 		return s.Renew(w.Context(), "c", id)
-	}, model.Semaphore.Renew, 1},
+	}, model.Request{Act: model.Renew}},
 	{"release", func(s *limiter.Semaphore, w *stage, id string) (limiter.Decision, error) {
 		return s.Release(w.Context(), "c", id)
-	}, model.Semaphore.Release, 1},
+	}, model.Request{Act: model.Release}},
 	{"peek", func(s *limiter.Semaphore, w *stage, _ string) (limiter.Decision, error) {
 		return s.Peek(w.Context(), "c")
-	}, model.Semaphore.Acquire, 0},
+	}, model.Request{}},
 }
 
 // turnstile is the semaphore's scripts beside their model.
 type turnstile struct {
 	*stage
 	opened map[limiter.Limit]*limiter.Semaphore
-	state  model.Semaphore
+	state  model.State
 	last   limiter.Decision
 	told   [2]int // denials and grants
 }
@@ -50,7 +49,7 @@ type turnstile struct {
 // begin goes on with a fresh key.
 func (w *turnstile) begin() {
 	w.rdb.Del(w.Context(), semaphoreKey)
-	w.state, w.last = model.Semaphore{}, limiter.Decision{}
+	w.state, w.last = model.Semaphore().Fresh, limiter.Decision{}
 	w.set(start)
 }
 
@@ -68,7 +67,9 @@ func (w *turnstile) semaphore(l limiter.Limit) *limiter.Semaphore {
 // make makes one call and tells how script and model differ.
 func (w *turnstile) make(c call, l limiter.Limit, id string) error {
 	var want limiter.Decision
-	w.state, want = c.model(w.state, w.now, model.Request{Limit: l, Cost: c.cost, ID: id})
+	r := c.model
+	r.Limit, r.ID = l, id
+	w.state, want = w.state.Check(w.now, r)
 	got, err := c.script(w.semaphore(l), w.stage, id)
 	if err != nil {
 		return err
@@ -106,7 +107,7 @@ func (w *turnstile) honest(c call, l limiter.Limit, id string) error {
 		w.state = state
 	}()
 	w.rdb.Persist(w.Context(), semaphoreKey)
-	w.state = state.Persist()
+	w.state = model.Persist(state)
 	for _, early := range []time.Duration{µs, 0} {
 		w.set(now.Add(wait - early))
 		if err := w.make(c, l, id); err != nil {
@@ -156,8 +157,8 @@ func TestSemaphoreWalk(t *testing.T) {
 			trail = append(trail, fmt.Sprintf("%v later %s %s of %d for %v", step, c.name, id, l.Events, l.Window))
 			if g.IntN(persist) == 0 {
 				w.rdb.Persist(w.Context(), semaphoreKey)
-				w.state, _ = w.state.Acquire(w.now, model.Request{Limit: l})
-				w.state = w.state.Persist()
+				w.state, _ = w.state.Check(w.now, model.Request{Limit: l})
+				w.state = model.Persist(w.state)
 			}
 			err := w.make(c, l, id)
 			if err == nil {
