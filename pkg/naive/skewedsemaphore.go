@@ -18,8 +18,8 @@ import (
 //	   3 | 12:00:29.985 | 12:01:00.005  |                       | at 12:00:30.005: acquire   allowed  <- A holds, too
 //
 // A few milliseconds are enough, at the end of any lease. And what the scripts do about a clock that ran back makes it
-// worse: a caller behind takes the semaphore's time up to that of the one ahead, again at each alternation, so that it
-// runs faster than any clock.
+// worse: after a slot went to a caller ahead, the next one behind takes the semaphore's time up to that of the other. So
+// it goes on by the difference whenever they take slots in turn, faster than any clock.
 type skewedSemaphore struct{ *limiter.Semaphore }
 
 // NewSkewedSemaphore makes a skewed-semaphore.
