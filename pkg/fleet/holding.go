@@ -7,12 +7,13 @@ import (
 	"github.com/rlctl/rlctl/pkg/limiter"
 )
 
-// holding is one client of a semaphore, which keeps all slots taken and has them change hands. It takes what it can get;
-// when it is refused, it gives back the slot that it has held longest, and, holding none, the one that it did not get:
-// a release by one that does not hold, which must change nothing.
+// holding is one client of a semaphore, which keeps all slots taken and has them change hands. It takes what it can get.
+// When it is refused it gives back, in turn, what it did not get, which must change nothing, and the slot that it has held
+// longest.
 type holding struct {
 	*history.Recorder
-	held []slot
+	held  []slot
+	wrong bool // the last release was of what it did not get
 }
 
 // slot is what a client took.
@@ -21,18 +22,19 @@ type slot struct{ key, id string }
 // Check takes a slot, or gives one back as well.
 func (h *holding) Check(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
 	d, err := h.Recorder.Check(ctx, key, cost)
-	mine := slot{key, h.LastID()}
-	switch {
-	case err != nil || cost == 0: // what a lost call took comes back when its lease ends
-	case d.Allowed:
-		h.held = append(h.held, mine)
-	case len(h.held) > 0:
-		mine, h.held = h.held[0], h.held[1:]
-		fallthrough
-	default:
-		_, _ = h.Release(ctx, mine.key, mine.id) // recorded, whatever comes of it
+	if err != nil || cost == 0 { // what a lost call took comes back when its lease ends
+		return d, err
 	}
-	return d, err
+	mine := slot{key, h.LastID()}
+	if d.Allowed {
+		h.held = append(h.held, mine)
+		return d, nil
+	}
+	if h.wrong = !h.wrong || len(h.held) == 0; !h.wrong {
+		mine, h.held = h.held[0], h.held[1:]
+	}
+	_, _ = h.Release(ctx, mine.key, mine.id) // recorded, whatever comes of it
+	return d, nil
 }
 
 // recorded is client i of a job, whose calls are recorded.

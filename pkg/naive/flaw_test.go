@@ -278,7 +278,7 @@ func TestSkewedLeases(t *testing.T) {
 			t.Errorf("%d us into a lease of 30 s, 20 ms ahead: %+v, want allowed %v", at.us, d, at.allowed)
 		}
 	}
-	many := limiter.Limit{Events: 60, Window: time.Second}
+	many := limiter.Limit{Events: 60, Window: 400 * time.Millisecond}
 	right = r.open("skewed-semaphore", r.rdb, many)
 	ahead = r.openAt("skewed-semaphore", r.rdb, many, func() time.Time { return r.now().Add(20 * time.Millisecond) })
 	held := 0

@@ -355,7 +355,7 @@ func (s *search) generous(group []timed) *Difference {
 	if s.without == nil {
 		return nil
 	}
-	if len(group) == 1 && !s.gives {
+	if len(group) == 1 && !s.gives && !group[0].Released() { // of what else is held, without may know too little
 		t := group[0]
 		_, want := s.without.Check(t.Decision.At, t.Request)
 		if t.Decision.Allowed && !want.Allowed || t.Decision.Allowed == want.Allowed && t.Decision.Remaining > want.Remaining {
