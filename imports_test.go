@@ -30,7 +30,7 @@ var rows = []row{
 	{"pkg/replay", "pkg/limiter pkg/model pkg/history"},
 	{"pkg/fleet", "pkg/limiter pkg/history pkg/load pkg/outside pkg/target"},
 	{"pkg/policy", "pkg/limiter"},
-	{"pkg/hold", "pkg/limiter pkg/target"},
+	{"pkg/hold", "pkg/limiter pkg/policy pkg/target"},
 	{"pkg/redisd", ""},
 	{"pkg/redisd/redisdtest", "pkg/redisd"},
 	{"pkg/wire", ""},
