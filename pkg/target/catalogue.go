@@ -81,7 +81,7 @@ func Catalogue() []Entry {
 		State: "string: time", Worst: "B+L-1",
 		Rule: model.GCRA(), New: atomic("gcra"),
 	}, {
-		Name: "semaphore", Summary: "at most L hold at once, each until released or for a lease W", BrokenBy: Nothing,
+		Name: "semaphore", Summary: "at most L hold at once, until released or W is over", BrokenBy: Nothing,
 		State: "sorted set, an entry a holder", Worst: "L at every instant", Unit: true,
 		Rule: model.Semaphore(), New: semaphore,
 	}, {
