@@ -174,12 +174,12 @@ func (p placing) give(at time.Time) []placing {
 // each, and all as late as can be.
 func (p placing) spread(head timed, from time.Time) []placing {
 	r, now, low := p.in[len(p.in)-1].Request, head.Decision.At, p.low(head.at)
-	each := r
+	each, calls := r, int64(1)
 	if r.ID == "" { // else it must stay one call, to be known again
-		each.Cost = 1
+		each.Cost, calls = 1, r.Cost
 	}
 	p.at = from
-	for range r.Cost / each.Cost {
+	for range calls {
 		at, ok := whenRoom(p.most, each, p.at, now)
 		if !ok {
 			return nil
