@@ -112,13 +112,14 @@ func holding(rule model.Rule, n int, seed uint64) ([]history.Op, Course) {
 		if len(held) > 0 && r.IntN(3) == 0 {
 			op.Request = model.Request{Limit: limit, ID: held[0], Act: model.Release}
 			held = held[1:]
-		} else {
-			held = append(held, op.Request.ID)
 		}
 		lost, in := i < n-50 && r.IntN(60) == 0, r.IntN(3) > 0
 		if in || !lost {
 			state, op.Decision = state.Check(at, op.Request)
 			op.Decision.At = at
+		}
+		if op.Decision.Allowed && op.Request.Act == model.Take {
+			held = append(held, op.Request.ID)
 		}
 		if lost {
 			op.Outcome, op.Decision, op.Until = history.Unknown, limiter.Decision{}, op.Return+1_000_000
