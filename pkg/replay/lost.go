@@ -124,6 +124,9 @@ func (s *search) put(p placing, i int, group []timed) []placing {
 	now, floor := head.Decision.At, lastOf(p.at, s.called(t, head))
 	switch {
 	case s.rule.Memory == model.Level && s.rule.Untold == 0:
+		if i < p.after { // what is used up adds up in any order
+			return nil
+		}
 		return s.pour(p.with(i), group)
 	case s.rule.Memory == model.Windows || s.rule.Memory == model.Shares:
 		var found []placing
@@ -245,6 +248,9 @@ func resetAfter(state model.State, group []timed) time.Duration {
 
 // whenRoom is the earliest time from one to another at which a state has room for a call.
 func whenRoom(state model.State, r model.Request, from, to time.Time) (at time.Time, ok bool) {
+	if _, d := state.Check(from, r); d.Allowed {
+		return from, !from.After(to)
+	}
 	span := int(to.Sub(from)/time.Microsecond) + 1
 	i := sort.Search(span, func(i int) bool {
 		_, d := state.Check(from.Add(time.Duration(i)*time.Microsecond), r)
