@@ -40,10 +40,12 @@ var rows = []row{
 	{"pkg/explore", "pkg/limiter pkg/model pkg/outside pkg/redisd pkg/target pkg/wire"},
 	{"pkg/certificate", ""}, // it shares nothing with what it checks
 	{"pkg/report", ""},
+	{"pkg/doctor", "scripts pkg/limiter pkg/target pkg/report"},
 	{"internal/check", ""},
 	{"internal/results", ""},
 	{"examples/workers/go", "pkg/limiter"},
 	{"pkg/experiment", anythingBelow},
+	{"internal/matrix", "pkg/experiment pkg/redisd pkg/report"},
 	{"cmd", anythingBelow},
 	{".", "cmd"},
 }

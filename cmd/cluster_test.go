@@ -41,6 +41,7 @@ func TestScriptsOnACluster(t *testing.T) {
 	if code, stdout, stderr := finish(t, "check", "a", "--cluster", "-p", ports[0]); code != 0 {
 		t.Errorf("check: exit code %d\n%s%s", code, stdout, stderr)
 	}
+	doctorOnACluster(t, ports)
 }
 
 // cluster starts n masters on loopback that share the slots and a replica of the first, and returns their ports when

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rlctl/rlctl/pkg/redisd"
 	"github.com/rlctl/rlctl/pkg/redisd/redisdtest"
+	"github.com/rlctl/rlctl/pkg/target"
 	"github.com/rlctl/rlctl/scripts"
 )
 
@@ -261,12 +262,9 @@ func TestARaceNeedsNoMoreThanAScriptsRights(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Network: "unix", Addr: s.Socket()})
 	defer rdb.Close()
 	for _, name := range scripts.Limiters() {
-		source, _ := scripts.Source(name)
-		_, rights, _ := strings.Cut(source, "\n-- Rights: ")
-		rights, _, _ = strings.Cut(rights, "\n")
-		args := []any{"ACL", "SETUSER", name, "reset", "on", ">pw", "~ratelimit:*", "+del"}
-		for right := range strings.FieldsSeq(rights) {
-			args = append(args, right)
+		args := []any{"ACL", "SETUSER", name, "reset", "on", ">pw"}
+		for word := range strings.FieldsSeq(target.ACLRule(name, "ratelimit", "+del")) {
+			args = append(args, word)
 		}
 		if err := rdb.Do(t.Context(), args...).Err(); err != nil {
 			t.Fatal(err)

@@ -53,3 +53,11 @@ func SHA1(source string) string {
 	sum := sha1.Sum([]byte(source))
 	return hex.EncodeToString(sum[:])
 }
+
+// Rights returns what the head of a source says that its caller's user must be allowed, as words of Redis's ACL: evalsha
+// to run it, script|load to make it known, and each command that it calls. A source whose head says nothing has none.
+func Rights(source string) []string {
+	_, rest, _ := strings.Cut(source, "\n-- Rights: ")
+	line, _, _ := strings.Cut(rest, "\n")
+	return strings.Fields(line)
+}

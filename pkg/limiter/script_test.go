@@ -3,7 +3,6 @@ package limiter_test
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -259,19 +258,16 @@ func TestFullServer(t *testing.T) {
 	})
 }
 
-var rights = regexp.MustCompile(`(?m)^-- Rights: (.*)$`)
-
 // TestRightsSuffice runs each script as a user with the rights that its head names, through a clock step and an expiry
 // so that every command of it is called, and then without each of them.
 func TestRightsSuffice(t *testing.T) {
 	r := newRig(t)
 	each(t, func(t *testing.T, name string) {
 		source, _ := scripts.Source(name)
-		found := rights.FindStringSubmatch(source)
-		if found == nil {
+		may := scripts.Rights(source)
+		if may == nil {
 			t.Fatal("the head names no rights")
 		}
-		may := strings.Fields(found[1])
 		if e := r.journey(t, name, may); e != nil {
 			t.Errorf("with all of %v: %v", may, e)
 		}

@@ -146,7 +146,7 @@ func TestSemaphoreRightsSuffice(t *testing.T) {
 	all := map[string]bool{}
 	for _, name := range []string{scripts.SemaphoreAcquire, scripts.SemaphoreRenew, scripts.SemaphoreRelease} {
 		source, _ := scripts.Source(name)
-		for _, right := range strings.Fields(rights.FindStringSubmatch(source)[1]) {
+		for _, right := range scripts.Rights(source) {
 			all[right] = true
 		}
 	}
