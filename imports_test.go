@@ -32,7 +32,7 @@ var rows = []row{
 	{"pkg/policy", "pkg/limiter"},
 	{"pkg/metrics", "pkg/limiter"},
 	{"pkg/httplimit", "pkg/limiter"},
-	{"pkg/hold", "pkg/limiter pkg/target"},
+	{"pkg/hold", "pkg/limiter pkg/policy pkg/target"},
 	{"pkg/serve", "pkg/httplimit pkg/limiter pkg/metrics pkg/policy pkg/target"},
 	{"pkg/redisd", ""},
 	{"pkg/redisd/redisdtest", "pkg/redisd"},

@@ -72,3 +72,59 @@ func TestTroubleAccusesNobody(t *testing.T) {
 		}
 	}
 }
+
+// TestLostHoldersAccuseNobody: of those who take a slot and give it back, either reply may be lost.
+func TestLostHoldersAccuseNobody(t *testing.T) {
+	rule, settled, loose := model.Semaphore(), int64(0), int64(0)
+	for seed := range uint64(20) {
+		ops, course := holding(rule, 1000, seed)
+		j := JudgeCourse(ops, rule, course)
+		if j.Verdict != Held {
+			t.Errorf("seed %d: %s: %s", seed, j.Verdict, j.Reason)
+		}
+		settled, loose = settled+j.Settled, loose+j.Loose
+		ops[len(ops)-1].Decision.Remaining++
+		if j := JudgeCourse(ops, rule, course); j.Verdict != Broken {
+			t.Errorf("seed %d, spoiled at the end: %s: %s", seed, j.Verdict, j.Reason)
+		}
+	}
+	t.Logf("%d settled, %d loose", settled, loose)
+	if settled == 0 || loose > 1000 {
+		t.Errorf("%d settled, %d loose", settled, loose)
+	}
+}
+
+// holding makes the history of n calls of a semaphore's holders, of which some replies are lost.
+func holding(rule model.Rule, n int, seed uint64) ([]history.Op, Course) {
+	r := rand.New(rand.NewPCG(seed, 2))
+	state, mono := rule.Fresh, int64(0)
+	var c Course
+	var ops []history.Op
+	var held []string
+	for i := range n {
+		mono += r.Int64N(300_000) + 1_000
+		at := epoch.Add(time.Duration(mono)).Truncate(time.Microsecond)
+		if i%40 == 0 || i == n-1 {
+			c.Readings = append(c.Readings, history.Reading{Server: at, Before: mono - 50_000, After: mono + 50_000})
+		}
+		op := history.Op{Client: i % 4, Seq: int64(i), Outcome: history.Decided, Call: mono - r.Int64N(200_000), Return: mono + r.Int64N(200_000) + 1_000}
+		op.Request = model.Request{Limit: limit, Cost: 1, ID: fmt.Sprint(i)}
+		if len(held) > 0 && r.IntN(3) == 0 {
+			op.Request = model.Request{Limit: limit, ID: held[0], Act: model.Release}
+			held = held[1:]
+		}
+		lost, in := i < n-50 && r.IntN(60) == 0, r.IntN(3) > 0
+		if in || !lost {
+			state, op.Decision = state.Check(at, op.Request)
+			op.Decision.At = at
+		}
+		if op.Decision.Allowed && op.Request.Act == model.Take {
+			held = append(held, op.Request.ID)
+		}
+		if lost {
+			op.Outcome, op.Decision, op.Until = history.Unknown, limiter.Decision{}, op.Return+1_000_000
+		}
+		ops = append(ops, op)
+	}
+	return ops, c
+}
