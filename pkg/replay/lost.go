@@ -28,7 +28,7 @@ func (s *search) expand(g guess, group []timed, list []guess) []guess {
 		list = append(list, next)
 	}
 	s.gaveUp = s.gaveUp || tries < 0
-	if len(g.lost) == 0 || ok && !g.blurred(group[0].at) && !s.hides(group[0]) && !g.trades(group) {
+	if len(g.lost) == 0 || ok && !g.blurred(group[0].at) && !s.hides(group[0]) && !(s.rule.AtOnce && g.trades(group)) {
 		return list // no event came in that the reply does not show
 	}
 	return s.withLost(placing{guess: g, base: g.most, at: s.earliest(group[0])}, group, list)
