@@ -65,7 +65,7 @@ func keyAndCommand(c *cobra.Command, args []string) error {
 }
 
 // commandEnd is how hold ended with a command that had begun: its exit code, which may be 0. A signal does not count
-// beside it, since that was for the command.
+// beside it, since that was for the command. So it is with a service that a signal was to stop.
 type commandEnd int
 
 func (e commandEnd) Error() string { return fmt.Sprintf("the command ended with %d", int(e)) }

@@ -31,7 +31,7 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"rlctl": func() { main() }, "rlctl-spoiled": func() { main(spoiled()) }, "stubborn": stubborn,
-		"held": held,
+		"held": held, "crowd": crowd,
 	})
 }
 
@@ -51,11 +51,16 @@ var update = flag.Bool("update", false, "rewrite what the scripts compare with")
 //	redis tls CERT [OPTION...] the same on its real clock, and on a port with TLS: it shows CERT.pem and demands certificates; sets PORT
 //	redis clock DURATION|real move its frozen clock, or let it run
 //	redis stop                kill it
+//	redis restart             start it again where it was, empty
 //	redis freeze|thaw         let it stand still (SIGSTOP), or go on
 //	redis do WORD...          send a command and print the reply
 //	service KIND [tls]        a limiter behind HTTP, of a kind in services_test.go; sets SERVICE, and writes ca.pem for tls
 //	nginx BURST               an nginx that limits ?key= to 60 a minute; sets NGINX
 //	certificates              write ca.pem, server.pem, client.pem and others, with their keys
+//	serve start [FLAG...]     an rlctl serve on a free port; sets SERVE, and its log is the file LOG
+//	serve stop SIGNAL CODE    stop it, and hold it to its exit code
+//	get URL [COUNT]           ask COUNT times; writes each answer as curl -i does, headers sorted, and its body to the file body
+//	until PATTERN URL         ask until the answer fits
 //	exits CODE COMMAND...     run a command that ends with this exit code
 //	keeps SCHEMA FILE         hold each JSON document of a file against a schema in docs/schemas
 func TestScripts(t *testing.T) {
@@ -67,6 +72,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"redis": redisCommand, "exits": exits, "keeps": keeps, "service": serviceCommand, "nginx": nginxCommand,
 			"certificates": certificates,
+			"serve": serveCommand, "get": getCommand, "until": untilCommand,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "pty" {
@@ -80,6 +86,7 @@ func TestScripts(t *testing.T) {
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Values[serverOf{}] = &scripted{}
+			env.Values[serviceOf{}] = &served{}
 			root, err := filepath.Abs("..")
 			env.Setenv("ROOT", root)
 			return err
@@ -99,7 +106,7 @@ const scriptStart = 1_700_000_000_000_000
 
 func redisCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: redis start|clock|stop|freeze|thaw|do")
+		ts.Fatalf("usage: redis start|clock|stop|restart|freeze|thaw|do")
 	}
 	s := ts.Value(serverOf{}).(*scripted)
 	switch args[0] {
@@ -111,6 +118,8 @@ func redisCommand(ts *testscript.TestScript, neg bool, args []string) {
 		s.clock(ts, args[1])
 	case "stop":
 		s.server.Kill()
+	case "restart":
+		ts.Check(s.server.Restart(context.Background()))
 	case "freeze":
 		ts.Check(syscall.Kill(s.server.PID(), syscall.SIGSTOP))
 	case "thaw":

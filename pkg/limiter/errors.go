@@ -30,6 +30,14 @@ const (
 	ClassOther       Class = "other"
 )
 
+// Classes are all of them. Limiters from outside may have further ones.
+func Classes() []Class {
+	return []Class{
+		ClassInvalid, ClassUnreachable, ClassNoAnswer, ClassAuth, ClassLoading, ClassBusy, ClassReadOnly, ClassOOM,
+		ClassWrongType, ClassCluster, ClassNoScript, ClassContention, ClassScript, ClassOther,
+	}
+}
+
 // Error is a request that was not decided.
 type Error struct {
 	Limiter string

@@ -171,6 +171,9 @@ func (s *Script) load(ctx context.Context) error {
 		err = rdb.ScriptLoad(ctx, s.source).Err()
 	}
 	if err == nil {
+		if s.settings.Loaded != nil {
+			s.settings.Loaded()
+		}
 		return nil
 	}
 	e := s.place(classify(s.name, err))

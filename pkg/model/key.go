@@ -12,6 +12,8 @@ import (
 type layout[L any] interface {
 	// step decides r at t, in µs, for a limit above 0. written says whether the key then holds next, or stays as it is.
 	step(t int64, r Request) (next L, written bool, a answer)
+	// alike tells whether both hold the same.
+	alike(L) bool
 }
 
 // answer is a decision in the integers that rules are written in; times are in µs.
@@ -66,6 +68,11 @@ func (k key[L]) Expires() time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(k.until)
+}
+
+func (k key[L]) alike(s State) bool {
+	other, ok := s.(key[L])
+	return ok && k.until == other.until && k.holds.alike(other.holds)
 }
 
 func (k key[L]) persist() State {

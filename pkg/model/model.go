@@ -38,6 +38,12 @@ func Persist(s State) State {
 	return s
 }
 
+// Alike tells whether two states of this package hold the same.
+func Alike(a, b State) bool {
+	x, ok := a.(interface{ alike(State) bool })
+	return ok && x.alike(b)
+}
+
 // Rule is one algorithm.
 type Rule struct {
 	// Fresh is the state of a key that does not exist.
@@ -45,12 +51,25 @@ type Rule struct {
 	// Most is the most events that the rule can admit on a fresh key from one instant of the server's clock to
 	// another, both included, whatever the requests.
 	Most func(l limiter.Limit, from, to time.Time) int64
+	// Memory is how the rule forgets what it admitted.
+	Memory Memory
 	// Charges says that a refused request counts as well. Then it is no fault that it changes the key.
 	Charges bool
 	// Untold are fields that the limiter which claims this rule does not tell, or rounds: they are not compared, and it
 	// is judged by the rest. The limiters of this module tell all.
 	Untold Fields
 }
+
+// Memory is how a rule forgets. It tells what the time of an event that was admitted between two decisions can matter.
+type Memory int
+
+// The ways to forget.
+const (
+	Events  Memory = iota // each event, one window after it came
+	Windows               // all events of a window at once
+	Shares                // as Windows, but share by share, of which replies round what is left
+	Level                 // a key holds one level that falls, and ResetAfter tells it to the microsecond
+)
 
 // Capacity is the most events that a fresh key admits at once: the burst of a bucket, the limit of all else.
 func (r Rule) Capacity(l limiter.Limit) int64 {

@@ -126,3 +126,7 @@ func (g leases) given(now int64, r Request) leases {
 	g.ends, g.newest = ends, now
 	return g
 }
+
+func (g leases) alike(other leases) bool {
+	return g.newest == other.newest && g.offset == other.offset && maps.Equal(g.ends, other.ends)
+}

@@ -4,7 +4,7 @@
 // field, those of the rule's model. The times must also agree with real time, so that a limiter cannot sort itself valid: a
 // call that returned before another was made has the earlier time, and each time is one that the server's clock showed
 // while the call was under way. Two decisions in one microsecond may stand either way round. A call whose reply was lost
-// may be put in wherever that explains what later replies say, or left out.
+// may have come in at any time, or never, as long as something of it explains every later reply.
 //
 // A bound is for the others: it compares what was admitted with the most that the rule admits over the time that
 // passed, which is weaker: a limiter can break its rule by less than that and not be caught.
@@ -117,7 +117,7 @@ func exactIn(ops []history.Op, rule model.Rule, eras []era) Judgement {
 		return j.because(Broken, fmt.Sprintf(
 			"server time runs against real time: %s returned before %s was called, and bears a later time", name(a), name(b)))
 	}
-	found := replay(decided, lost, rule.Fresh, eras)
+	found := replay(decided, lost, rule, eras)
 	j.Replayed, j.Settled, j.Loose = found.replayed, found.settledN, found.loose
 	switch {
 	case found.difference != nil:
