@@ -72,7 +72,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"redis": redisCommand, "exits": exits, "keeps": keeps, "service": serviceCommand, "nginx": nginxCommand,
 			"certificates": certificates,
-			"serve": serveCommand, "get": getCommand, "until": untilCommand,
+			"serve":        serveCommand, "get": getCommand, "until": untilCommand,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "pty" {
