@@ -45,6 +45,7 @@ type turnstile struct {
 	state  model.Semaphore
 	last   limiter.Decision
 	told   [2]int // denials and grants
+	doomed bool   // the key was dying before the clock moved
 }
 
 // begin goes on with a fresh key.
@@ -68,12 +69,17 @@ func (w *turnstile) semaphore(l limiter.Limit) *limiter.Semaphore {
 // make makes one call and tells how script and model differ.
 func (w *turnstile) make(c call, l limiter.Limit, id string) error {
 	var want limiter.Decision
+	doomed := w.doomed || w.dying(w.state)
 	w.state, want = c.model(w.state, w.now, model.Request{Limit: l, Cost: c.cost, ID: id})
 	got, err := c.script(w.semaphore(l), w.stage, id)
 	if err != nil {
 		return err
 	}
-	if dies := w.expires(semaphoreKey); got != want || !dies.Equal(w.state.Expires()) {
+	dies := w.expires(semaphoreKey)
+	if (got != want || !dies.Equal(w.state.Expires())) && doomed {
+		w.state, want = c.model(model.Semaphore{}, w.now, model.Request{Limit: l, Cost: c.cost, ID: id})
+	}
+	if got != want || !dies.Equal(w.state.Expires()) {
 		return fmt.Errorf("script: %s, dies %s\nmodel:  %s, dies %s",
 			show(got), showTime(dies), show(want), showTime(w.state.Expires()))
 	}
@@ -88,7 +94,7 @@ func (w *turnstile) make(c call, l limiter.Limit, id string) error {
 
 // honest asks what was denied 1 µs before its wait is over, and when it is, and puts the key back.
 func (w *turnstile) honest(c call, l limiter.Limit, id string) error {
-	if w.last.RetryAfter <= 0 || w.now.Add(w.last.RetryAfter).After(latest) {
+	if w.last.RetryAfter <= 0 || w.now.Add(w.last.RetryAfter).After(latest) || w.dying(w.state) {
 		return nil
 	}
 	now, state, wait := w.now, w.state, w.last.RetryAfter
@@ -152,6 +158,7 @@ func TestSemaphoreWalk(t *testing.T) {
 				l = limiter.Limit{Events: 3 + int64(life%7), Window: 10 * time.Second}
 			}
 			step, c, id := w.step(g, l), calls[min(g.IntN(7), 6)%4], fmt.Sprint("id", g.IntN(12))
+			w.doomed = w.dying(w.state)
 			w.pass(step)
 			trail = append(trail, fmt.Sprintf("%v later %s %s of %d for %v", step, c.name, id, l.Events, l.Window))
 			if g.IntN(persist) == 0 {
