@@ -26,7 +26,7 @@ demo:
 	bin/rlctl race --procs 20 --limit 100
 
 test:
-	@sh tools/setup.sh redis cc python node lua nginx
+	@sh tools/setup.sh redis cc python node lua nginx curl
 	$(GO) test ./...
 	$(GO) test -C peers ./...
 	@$(MAKE) --no-print-directory busted
@@ -36,7 +36,7 @@ busted: build
 	cd lua && busted
 
 check:
-	@sh tools/setup.sh redis cc python node lua nginx
+	@sh tools/setup.sh redis cc python node lua nginx curl
 	@$(GO) run ./internal/check
 
 build:

@@ -1,7 +1,10 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -68,7 +71,7 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 	}
 	switch class(e) {
 	case limiter.ClassUnreachable:
-		return fmt.Sprintf("cannot reach %s (%s)", at, why), reachHint(e.at, typed)
+		return fmt.Sprintf("cannot reach %s (%s)", at, why), cmp.Or(tlsHint(e.err), reachHint(e.at, typed))
 	case limiter.ClassNoAnswer:
 		what = fmt.Sprintf("%s did not answer (%s)", at, why)
 		if limiter.Counted(e) {
@@ -76,8 +79,8 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 		}
 		return what, "wait longer: --timeout 5s    a server that wants TLS: --tls"
 	case limiter.ClassAuth:
-		return fmt.Sprintf("%s refused: %s", at, why),
-			"log in: REDISCLI_AUTH=... or --pass-file FILE, with --user NAME    rights: redis-cli ACL WHOAMI"
+		return fmt.Sprintf("%s refused: %s", at, why), cmp.Or(tlsHint(e.err),
+			"log in: REDISCLI_AUTH=... or --pass-file FILE, with --user NAME    rights: redis-cli ACL WHOAMI")
 	case limiter.ClassWrongType:
 		return fmt.Sprintf("%s: %s", at, why), "the key belongs to something else; take another word: --prefix WORD"
 	case limiter.ClassLoading, limiter.ClassBusy:
@@ -130,6 +133,30 @@ const privateServer = "its private socket"
 func exhausted(err error) bool {
 	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.EAGAIN, syscall.ENOMEM},
 		func(e error) bool { return errors.Is(err, e) })
+}
+
+// tlsHint is what to do where TLS is at fault, "" where it is not.
+func tlsHint(err error) string {
+	var alert *net.OpError
+	var noTLS tls.RecordHeaderError
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var untrusted *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &alert) && alert.Op == "remote error":
+		return "show a certificate that it trusts: --cert FILE --key FILE"
+	case errors.As(err, &noTLS):
+		return "a server without TLS: leave out --tls, and rediss:// for redis://"
+	case errors.As(err, &unknown):
+		return "trust its authority: --cacert FILE"
+	case errors.As(err, &name):
+		return "verify it by a name that it bears: --sni NAME"
+	case errors.As(err, &untrusted):
+		return "the server has to show another; to take any, and know nobody: --insecure"
+	case errors.Is(err, syscall.ECONNRESET):
+		return "is it a server that wants TLS? --tls"
+	}
+	return ""
 }
 
 func reachHint(at, typed string) string {

@@ -65,24 +65,3 @@ func TestAnInterruptedMemPrintsWhatThereIs(t *testing.T) {
 		t.Errorf("%d keys left behind: %s", left, stderr)
 	}
 }
-
-// TestMemOnACluster: keys lie on all nodes, are found there and deleted there.
-func TestMemOnACluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it fills thousands of keys")
-	}
-	t.Parallel()
-	ports := cluster(t, 2)
-	code, stdout, stderr := finish(t, "mem", "gcra", "naive-bucket", "sliding-log", "--cluster", "-p", ports[0], "--keys", "200",
-		"--limits", "20", "--format", "json")
-	if r := parseMem(t, []byte(stdout)); code != 0 || len(r.Results) != 3 || r.Results[1].Keys != 200 || r.Results[1].Apart != nil {
-		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
-	}
-	for _, port := range ports {
-		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port})
-		defer rdb.Close()
-		if left, err := rdb.DBSize(t.Context()).Result(); left != 0 || err != nil {
-			t.Errorf("port %s: %d keys left, %v", port, left, err)
-		}
-	}
-}

@@ -3,8 +3,10 @@ package cmd
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/policy"
@@ -12,7 +14,11 @@ import (
 )
 
 // policyFlags say what becomes of a request that Redis does not decide.
-type policyFlags struct{ mode choice }
+type policyFlags struct {
+	mode     choice
+	failures int64    // 0 is no breaker
+	pause    duration // of the breaker
+}
 
 // register adds the flag. It goes on with the error unless told otherwise.
 func (f *policyFlags) register(c *cobra.Command) {
@@ -21,6 +27,26 @@ func (f *policyFlags) register(c *cobra.Command) {
 		f.mode.of = append(f.mode.of, string(m))
 	}
 	f.mode.register(c, c.Flags(), "on-failure", "if Redis does not decide: fail, allow (open) or deny (closed)")
+}
+
+// registerBreaker adds the flags of a breaker, for commands that ask more than once.
+func (f *policyFlags) registerBreaker(c *cobra.Command) {
+	f.pause = duration(time.Second)
+	c.Flags().Var(whole{&f.failures, 0, 1_000_000}, "breaker-after", "after so many silent calls leave Redis alone; 0 never does")
+	c.Flags().Var(&f.pause, "breaker-for", "for how long")
+	completeWords(c, "breaker-after", nil)
+	completeWords(c, "breaker-for", nil)
+}
+
+// policy returns the policy towards a server, within its timeout, with a breaker if one was asked for.
+func (f *policyFlags) policy(conn target.Conn, flags *pflag.FlagSet) (policy.Policy, error) {
+	p := policy.Policy{Mode: policy.Mode(f.mode.value), Timeout: conn.Timeout}
+	if f.failures > 0 {
+		p.Breaker = policy.Breaker{Failures: int(f.failures), Pause: time.Duration(f.pause)}
+	} else if flags.Changed("breaker-for") {
+		return p, usagef("--breaker-for: --breaker-after N is needed, too")
+	}
+	return p, nil
 }
 
 // read returns the policy towards a server, within its timeout. Where the policy answers, a note tells why, once for as

@@ -18,9 +18,9 @@ import (
 )
 
 func newProve(e *env, conn *connFlags) *cobra.Command {
-	p := experiment.Prove{Skew: true, Starts: []explore.Start{explore.Empty, explore.OneLeft}}
+	p := experiment.Prove{Skew: true, Release: true, Starts: []explore.Start{explore.Empty, explore.OneLeft}}
 	st := experiment.Stress{}
-	kept, proof, strangers, yes := "", "", outsideFlags{}, false
+	kept, proof, strangers, yes, lag := "", "", outsideFlags{}, false, duration(0)
 	limit, exploring, stressing, lasts, seed := limitFlags{}, true, false, duration(20*time.Second), hex(0)
 	c := &cobra.Command{
 		Use:   "prove [LIMITER...]",
@@ -50,7 +50,10 @@ func newProve(e *env, conn *connFlags) *cobra.Command {
 	flags.Var(&lasts, "duration", "under stress: of each limiter")
 	flags.IntVar(&st.Procs, "procs", 4, "under stress: processes")
 	flags.IntVar(&st.Keys, "keys", 3, "under stress: keys that are asked")
-	flags.StringSliceVar(&st.Faults, "fault", nil, "under stress: faults that happen (default: "+strings.Join(experiment.FaultNames(), ",")+")")
+	flags.StringSliceVar(&st.Faults, "fault", nil, "under stress: faults that happen (default: "+strings.Join(experiment.FaultNames(false), ",")+
+		"; with --cluster: "+strings.Join(experiment.FaultNames(true), ",")+")")
+	flags.StringVar(&st.ID, "id", "", "under stress: what the names of the keys begin with")
+	flags.Var(&lag, "lag", "under stress, with --cluster: before a master dies, its replica hears nothing for this time")
 	flags.Var(&seed, "seed", "under stress: of costs, keys, pauses and faults (default: random)")
 	flags.StringVar(&proof, "certificate", "", "under stress: also write the proof that a limit was broken to `FILE`")
 	flags.StringVar(&kept, "history", "", "under stress: also write every call to `FILE`, as JSON lines")
@@ -61,11 +64,11 @@ func newProve(e *env, conn *connFlags) *cobra.Command {
 			return err
 		}
 		if stressing {
-			if err := excludes(flags, "stress", append(connectionBut("timeout"), "explore", "calls", "crash", "explain", "schedule")...); err != nil {
+			if err := excludes(flags, "stress", append(connectionBut("timeout", "cluster"), "explore", "calls", "crash", "explain", "schedule")...); err != nil {
 				return err
 			}
 			st.Limiters, st.Prefix, st.Seed, st.Duration, st.Clients = args, conn.prefix, uint64(seed), time.Duration(lasts), p.Clients
-			st.Timeout = time.Duration(conn.timeout)
+			st.Cluster, st.Lag, st.Timeout = conn.Cluster, time.Duration(lag), time.Duration(conn.timeout)
 			if !flags.Changed("timeout") {
 				st.Timeout = stressTimeout
 			}
@@ -87,7 +90,7 @@ func newProve(e *env, conn *connFlags) *cobra.Command {
 			}
 			return runStress(c.Context(), e, st, out, kept, proof)
 		}
-		if err := excludes(flags, "explore", "duration", "procs", "keys", "fault", "seed", "history", "certificate", "yes"); err != nil {
+		if err := excludes(flags, "explore", "duration", "procs", "keys", "id", "lag", "fault", "seed", "history", "certificate", "yes"); err != nil {
 			return err
 		}
 		if err := excludes(flags, "explore", connection...); err != nil {

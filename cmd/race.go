@@ -20,7 +20,7 @@ import (
 
 func newRace(e *env, conn *connFlags) *cobra.Command {
 	p := experiment.Race{Cost: 1}
-	limit, seed, rtt, explain := limitFlags{}, hex(0), duration(0), false
+	limit, seed, rtt, lag, explain := limitFlags{}, hex(0), duration(0), duration(0), false
 	strangers := outsideFlags{}
 	c := &cobra.Command{
 		Use:   "race [LIMITER...]",
@@ -50,13 +50,16 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 	flags.Var(&seed, "seed", "gives the request ids again, not the interleaving (default: random)")
 	flags.BoolVar(&p.GoroutinesOnly, "goroutines-only", false, "all callers in one process")
 	flags.Var(&rtt, "rtt", "lay a round trip of this time between the processes and the private server")
+	flags.StringVar(&p.ID, "id", "", "what the clients' ids begin with; the run adds what makes them its own")
+	flags.BoolVar(&p.Failover, "failover", false, "kill the key's master in mid-race; its replica takes over (private: sentinels, or --cluster)")
+	flags.Var(&lag, "lag", "before it dies, its replica hears nothing for this time")
 	strangers.register(e, c)
 	flags.BoolVar(&p.Mix, "mix", false, "all limiters at once on one key, the processes taking them in turn")
 	flags.BoolVar(&explain, "explain", false, "show the smallest order of commands that goes over, step by step")
 	flags.BoolVar(&p.Yes, "yes", false, "do not ask before an experiment on a named server, or a service elsewhere")
 	out := newResultFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
-		p.Limiters, p.Seed, p.Prefix, p.RTT = args, uint64(seed), conn.prefix, time.Duration(rtt)
+		p.Limiters, p.Seed, p.Prefix, p.RTT, p.Lag = args, uint64(seed), conn.prefix, time.Duration(rtt), time.Duration(lag)
 		if p.Limit, err = limit.read(flags); err != nil {
 			return err
 		}
@@ -109,7 +112,8 @@ func runRace(ctx context.Context, e *env, p experiment.Race, out *resultFlags) e
 }
 
 // raceOnly are the flags that mean nothing to an explanation: it has two clients, and a server of its own.
-var raceOnly = append([]string{"cost", "procs", "clients", "attempts", "rounds", "seed", "goroutines-only", "mix", "rtt", "yes"}, connection...)
+var raceOnly = append([]string{"cost", "procs", "clients", "attempts", "rounds", "seed", "goroutines-only", "mix", "rtt", "id", "failover",
+	"lag", "yes"}, connection...)
 
 // excludes returns an error if one of the other flags was given beside the first.
 func excludes(flags *pflag.FlagSet, first string, others ...string) error {

@@ -56,7 +56,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 }
 
 // verdict is the error that counts: a signal before all, then output that got lost, then what the command returned.
-// Only one that hold ran has its signals for itself.
+// Only what hold ran has its signals for itself, and a service that was stopped.
 func (e *env) verdict(ctx context.Context, err error) error {
 	if is[commandEnd](err) {
 		return err
@@ -106,6 +106,7 @@ func newRoot(e *env) *cobra.Command {
 		newMem(e, conn),
 		newCheck(e, conn),
 		newHold(e, conn),
+		newServe(e, conn),
 		newDoctor(e, conn),
 		newScript(e, conn),
 		newReport(e),

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,7 +31,7 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"rlctl": func() { main() }, "rlctl-spoiled": func() { main(spoiled()) }, "stubborn": stubborn,
-		"held": held,
+		"held": held, "crowd": crowd,
 	})
 }
 
@@ -47,12 +48,19 @@ var update = flag.Bool("update", false, "rewrite what the scripts compare with")
 // own commands they have
 //
 //	redis start [OPTION...]   a private server for this script, with a settable clock at 2023-11-14 22:13:20; sets SOCK and RLCTL_URL
+//	redis tls CERT [OPTION...] the same on its real clock, and on a port with TLS: it shows CERT.pem and demands certificates; sets PORT
 //	redis clock DURATION|real move its frozen clock, or let it run
 //	redis stop                kill it
+//	redis restart             start it again where it was, empty
 //	redis freeze|thaw         let it stand still (SIGSTOP), or go on
 //	redis do WORD...          send a command and print the reply
 //	service KIND [tls]        a limiter behind HTTP, of a kind in services_test.go; sets SERVICE, and writes ca.pem for tls
 //	nginx BURST               an nginx that limits ?key= to 60 a minute; sets NGINX
+//	serve start [FLAG...]     an rlctl serve on a free port; sets SERVE, and its log is the file LOG
+//	serve stop SIGNAL CODE    stop it, and hold it to its exit code
+//	get URL [COUNT]           ask COUNT times; writes each answer as curl -i does, headers sorted, and its body to the file body
+//	until PATTERN URL         ask until the answer fits
+//	certificates              write ca.pem, server.pem, client.pem and others, with their keys
 //	exits CODE COMMAND...     run a command that ends with this exit code
 //	keeps SCHEMA FILE         hold each JSON document of a file against a schema in docs/schemas
 func TestScripts(t *testing.T) {
@@ -63,6 +71,8 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"redis": redisCommand, "exits": exits, "keeps": keeps, "service": serviceCommand, "nginx": nginxCommand,
+			"serve": serveCommand, "get": getCommand, "until": untilCommand,
+			"certificates": certificates,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "pty" {
@@ -76,6 +86,7 @@ func TestScripts(t *testing.T) {
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Values[serverOf{}] = &scripted{}
+			env.Values[serviceOf{}] = &served{}
 			root, err := filepath.Abs("..")
 			env.Setenv("ROOT", root)
 			return err
@@ -95,16 +106,20 @@ const scriptStart = 1_700_000_000_000_000
 
 func redisCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
-		ts.Fatalf("usage: redis start|clock|stop|freeze|thaw|do")
+		ts.Fatalf("usage: redis start|clock|stop|restart|freeze|thaw|do")
 	}
 	s := ts.Value(serverOf{}).(*scripted)
 	switch args[0] {
 	case "start":
 		s.start(ts, args[1:])
+	case "tls":
+		s.tls(ts, args[1], args[2:])
 	case "clock":
 		s.clock(ts, args[1])
 	case "stop":
 		s.server.Kill()
+	case "restart":
+		ts.Check(s.server.Restart(context.Background()))
 	case "freeze":
 		ts.Check(syscall.Kill(s.server.PID(), syscall.SIGSTOP))
 	case "thaw":
@@ -124,6 +139,27 @@ func (s *scripted) start(ts *testscript.TestScript, options []string) {
 	server.Clock().Freeze(s.now)
 	ts.Setenv("SOCK", server.Socket())
 	ts.Setenv("RLCTL_URL", "unix://"+server.Socket())
+}
+
+// tls starts a server on a port that was free a moment before, or on another if somebody took it.
+func (s *scripted) tls(ts *testscript.TestScript, cert string, options []string) {
+	var err error
+	for range 5 {
+		l, listening := net.Listen("tcp", "127.0.0.1:0")
+		ts.Check(listening)
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		ts.Check(l.Close())
+		args := append([]string{"--bind", "127.0.0.1", "--tls-port", port, "--tls-cert-file", ts.MkAbs(cert + ".pem"),
+			"--tls-key-file", ts.MkAbs(cert + ".key"), "--tls-ca-cert-file", ts.MkAbs("ca.pem")}, options...)
+		if s.server, err = redisd.Start(context.Background(), redisd.Options{Args: args}); err == nil {
+			ts.Setenv("PORT", port)
+			break
+		}
+	}
+	ts.Check(err)
+	server := s.server
+	ts.Defer(func() { ts.Check(server.Close()) })
+	ts.Setenv("SOCK", server.Socket())
 }
 
 func (s *scripted) clock(ts *testscript.TestScript, move string) {

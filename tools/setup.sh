@@ -5,8 +5,8 @@
 #
 # redis: redis-server or valkey-server. cc: a C compiler with the C library's headers, for the tests' settable clock and
 # for the race detector. python, node: the interpreters of workers in examples/. lua: Lua 5.1, redis-lua, LuaSocket and
-# busted, for the Lua client and its specs. nginx: a service that limits requests, for the tests. Debian and Ubuntu, as
-# root or through sudo. macOS with Homebrew is a best effort, unverified, and without Lua.
+# busted, for the Lua client and its specs. nginx: a service that limits requests, for the tests. curl: what the README
+# asks a service with. Debian and Ubuntu, as root or through sudo. macOS with Homebrew is a best effort, unverified, and without Lua.
 set -eu
 
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -25,6 +25,8 @@ has_lua() {
 
 # Debian has it where only root looks.
 has_nginx() { has nginx || [ -x /usr/sbin/nginx ]; }
+
+has_curl() { has curl; }
 
 die() {
 	echo "setup: $1" >&2
@@ -71,6 +73,7 @@ for program; do
 	node) has_node || missing="$missing node" ;;
 	lua) has_lua || missing="$missing lua" ;;
 	nginx) has_nginx || missing="$missing nginx" ;;
+	curl) has_curl || missing="$missing curl" ;;
 	*) die "unknown program: $program" ;;
 	esac
 done
@@ -86,6 +89,7 @@ if has apt-get; then
 		node) packages="$packages nodejs" ;;
 		lua) packages="$packages lua5.1 lua-redis lua-socket lua-busted" ;;
 		nginx) packages="$packages nginx" ;;
+		curl) packages="$packages curl" ;;
 		esac
 	done
 	echo "setup: installing$packages" >&2

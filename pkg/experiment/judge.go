@@ -100,8 +100,9 @@ func (p Judge) history(e target.Entry, h history.History) (rows []JudgeRow, err 
 	of := byKey(h.Ops)
 	for _, key := range slices.Sorted(maps.Keys(of)) {
 		row := JudgeRow{Limiter: e.Name, Key: key}
-		j := replay.JudgeCourse(of[key], e.Rule, replay.Course{Readings: h.Readings, Steps: h.Steps})
+		j, lost := judgeKey(of[key], e, replay.Course{Readings: h.Readings, Steps: h.Steps}, h.Faults, key)
 		row.StressCounts.add(j)
+		row.Lost = lost
 		row.AtOnce = atOnce(of[key])
 		row.Verdict, row.Reason = j.Verdict, j.Reason
 		row.proof = certify(e, key, j.Worst, h.Seed, h.Command)

@@ -23,11 +23,14 @@ type Race struct {
 	Attempts       int64 // requests a client; 0 means enough to pass the limit many times
 	Rounds         int   // 1 to 1,000
 	Seed           uint64
-	GoroutinesOnly bool // all clients in one process
-	Mix            bool // all limiters at once on one key, the processes taking them in turn
+	GoroutinesOnly bool   // all clients in one process
+	Mix            bool   // all limiters at once on one key, the processes taking them in turn
+	ID             string // what the ids of its clients begin with, before what makes them this run's own
 	Prefix         string
 	Conn           target.Conn
-	Private        bool          // on a server of its own; Conn then only says how long to wait
+	Private        bool          // on a server of its own, or a cluster; Conn then only says which, and how long to wait
+	Failover       bool          // in mid-race the master of the key dies, and its replica takes its place
+	Lag            time.Duration // before, the replica hears nothing for so long; 0 to half a second
 	RTT            time.Duration // between the processes and a private server, beyond a Unix socket's
 	Yes            bool          // what would be asked is answered
 }
@@ -40,6 +43,10 @@ const (
 	maxCallers = 9_000
 	// maxCalls bounds a round, whose calls are all kept until it is judged: about 5 GiB.
 	maxCalls = 20_000_000
+	// maxID leaves room for what makes a client's id this run's own.
+	maxID = 4 << 10
+	// longestLag is well below the time after which a silent replica is taken for gone.
+	longestLag = 500 * time.Millisecond
 	// catchRounds is how often a limiter that a race must break is tried before that is given up.
 	catchRounds = 5
 )
@@ -66,8 +73,20 @@ func (p Race) Validate(catalogue []target.Entry) error {
 		return fmt.Errorf("--rounds: want 1 to %d, got %d", maxRounds, p.Rounds)
 	case p.RTT < 0 || p.RTT > p.Conn.Timeout/2:
 		return fmt.Errorf("--rtt: want 0 to half the --timeout of %s, got %s", p.Conn.Timeout, p.RTT)
-	case p.RTT > 0 && !p.Private:
-		return fmt.Errorf("--rtt: is laid before a private server only")
+	case p.RTT > 0 && (!p.Private || p.Conn.Cluster || p.Failover):
+		return fmt.Errorf("--rtt: is laid before a single private server only")
+	case p.Failover && !p.Private:
+		return fmt.Errorf("--failover: kills servers, and none but its own")
+	case p.Failover && (p.Attempts > 0 || p.Mix || p.GoroutinesOnly):
+		return fmt.Errorf("--failover: excludes --attempts, --mix and --goroutines-only: callers ask until it is over")
+	case p.Failover && p.Limit.Events < 1:
+		return fmt.Errorf("--failover: a limit of 0 denies everything, before and after")
+	case p.Lag < 0 || p.Lag > longestLag:
+		return fmt.Errorf("--lag: want 0 to %s, got %s: who is silent for longer is taken for gone", longestLag, p.Lag)
+	case p.Lag > 0 && !p.Failover:
+		return fmt.Errorf("--lag: needs --failover")
+	case len(p.ID) > maxID:
+		return fmt.Errorf("--id: want at most %d bytes", maxID)
 	case p.Attempts < 0:
 		return fmt.Errorf("--attempts: want 1 or more, got %d", p.Attempts)
 	case p.Cost < 1:
@@ -143,6 +162,13 @@ func (p Race) attempts() int64 {
 func (p Race) callers() int64       { return int64(p.Procs) * int64(p.Clients) }
 func (p Race) callsPerRound() int64 { return p.callers() * p.attempts() }
 
+func (p Race) open(ctx context.Context, env Env) (*server, error) {
+	if p.Failover {
+		return openGroup(ctx, env, p.Conn, true)
+	}
+	return openServer(ctx, env, p.Conn, p.Private)
+}
+
 // Run runs the race. One that an interrupt or an error ends returns what there is, marked partial, beside the error.
 func (p Race) Run(ctx context.Context, env Env) (*RaceResult, error) {
 	if err := p.Validate(env.Catalogue); err != nil {
@@ -152,7 +178,7 @@ func (p Race) Run(ctx context.Context, env Env) (*RaceResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	srv, err := openServer(ctx, env, p.Conn, p.Private)
+	srv, err := p.open(ctx, env)
 	if err != nil {
 		return nil, err
 	}

@@ -104,6 +104,12 @@ func (r *RaceResult) setting() report.Line {
 	if r.RTTUS > 0 {
 		at += ", " + (time.Duration(r.RTTUS) * time.Microsecond).String() + " there and back"
 	}
+	if r.Failover {
+		at += ", whose master dies"
+		if r.LagUS > 0 {
+			at += " " + (time.Duration(r.LagUS) * time.Microsecond).String() + " after its replica heard from it last"
+		}
+	}
 	return report.Text("redis %s (%s)   %s, one key, released together   limit %s per %s", r.Redis.Version, at, who,
 		report.Int(r.Limit), report.Duration(time.Duration(r.WindowUS)*time.Microsecond))
 }
@@ -269,5 +275,6 @@ func (row RaceRow) notes() []report.Line {
 		lines = append(lines, report.Line{{Text: fmt.Sprintf("%s: %s not decided: %s", row.Limiter,
 			report.Count(sum[class], "call", "calls"), class), Tone: report.Warn}})
 	}
+	lines = append(lines, row.failoverNote()...)
 	return append(lines, headerNotes(row.Limiter, row.Headers)...)
 }

@@ -27,7 +27,9 @@ type RaceResult struct {
 	Clients           int            `json:"clients"`
 	AttemptsPerClient int64          `json:"attempts_per_client"`
 	GoroutinesOnly    bool           `json:"goroutines_only"`
-	RTTUS             int64          `json:"rtt_us"` // laid between the processes and the server
+	RTTUS             int64          `json:"rtt_us"`   // laid between the processes and the server
+	Failover          bool           `json:"failover"` // in each round the master of the key died
+	LagUS             int64          `json:"lag_us"`   // for which its replica had heard nothing
 	Seed              string         `json:"seed"`
 	Redis             Server         `json:"redis"`
 	Planned           int            `json:"planned"` // limiters; fewer results are those of a partial race
@@ -61,6 +63,8 @@ type RaceRound struct {
 	Deaths  []RaceDeath    `json:"deaths"`
 	// Classes counts the calls that were not decided, by the class of their error.
 	Classes map[limiter.Class]int64 `json:"classes"`
+
+	Failover *RaceFailover `json:"failover,omitempty"`
 
 	apart   bool // inconclusive only because no two callers met
 	headers *replay.Headers
@@ -109,8 +113,8 @@ func (p Race) result(env Env, s *server) *RaceResult {
 	return &RaceResult{
 		Schema: RaceSchema, Env: env.Provenance.madeOn(s.Server), Limit: p.Limit.Events, WindowUS: p.Limit.Window.Microseconds(), Burst: p.Limit.Capacity(),
 		Cost: p.Cost, Procs: p.Procs, Clients: p.Clients, AttemptsPerClient: p.attempts(), GoroutinesOnly: p.GoroutinesOnly,
-		RTTUS: p.RTT.Microseconds(),
-		Seed:  fmt.Sprintf("%x", p.Seed), Redis: s.Server, Results: []RaceRow{},
+		RTTUS: p.RTT.Microseconds(), Failover: p.Failover, LagUS: p.Lag.Microseconds(),
+		Seed: fmt.Sprintf("%x", p.Seed), Redis: s.Server, Results: []RaceRow{},
 	}
 }
 

@@ -63,7 +63,7 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 		return RaceRound{}, err
 	}
 	r.round++
-	client := fmt.Sprintf("rlctl-%x-%d", r.Seed, r.round)
+	client := fmt.Sprintf("%srlctl-%x-%d", r.ID, r.Seed, r.round)
 	// The same seed may have left the key, in a run that was killed. A user without the right to delete has other seeds.
 	if err := r.reset(ctx, e, client); err != nil && !forbidden(err) {
 		return RaceRound{}, err
@@ -83,6 +83,9 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 			return RaceRound{}, err
 		}
 	}
+	if r.Failover {
+		return r.acrossFailover(ctx, e, job, key, first)
+	}
 	start := time.Now()
 	got, err := r.fleet.Run(ctx, job)
 	elapsed := time.Since(start)
@@ -92,12 +95,12 @@ func (r *race) once(ctx context.Context, e target.Entry) (RaceRound, error) {
 	if err != nil {
 		return RaceRound{}, err
 	}
-	return r.judge(context.WithoutCancel(ctx), e, client, key, first, got, elapsed)
+	return r.judge(context.WithoutCancel(ctx), e, client, key, first, got, elapsed, nil)
 }
 
 // judge is what a round came to, an interrupted one too.
 func (r *race) judge(
-	ctx context.Context, e target.Entry, client, key string, first history.Reading, got fleet.Round, elapsed time.Duration,
+	ctx context.Context, e target.Entry, client, key string, first history.Reading, got fleet.Round, elapsed time.Duration, t *takeover,
 ) (RaceRound, error) {
 	last, err := r.srv.now(ctx, key)
 	if err != nil {
@@ -107,13 +110,19 @@ func (r *race) judge(
 	if err != nil && !forbidden(err) {
 		return RaceRound{}, err
 	}
-	j := replay.Judge(got.Ops, e.Judged(), first, last)
+	var over *RaceFailover
+	j := replay.Judgement{}
+	if t == nil {
+		j = replay.Judge(got.Ops, e.Judged(), first, last)
+	} else {
+		j, over = judgeFailover(got.Ops, e.Judged(), replay.Course{Readings: []history.Reading{first, last}}, *t)
+	}
 	if ttl == noTTL {
 		j.Verdict, j.Reason = replay.Broken, "the key was left without a TTL"
 	}
 	return RaceRound{
 		Counts: counts(j, got, elapsed), Verdict: j.Verdict, Reason: j.Reason, Deaths: deaths(got), Classes: classes(got.Ops),
-		apart: j.Apart, headers: headersOf(e, got.Ops, replay.Course{Readings: []history.Reading{first, last}}),
+		Failover: over, apart: j.Apart, headers: headersOf(e, got.Ops, replay.Course{Readings: []history.Reading{first, last}}),
 	}, nil
 }
 

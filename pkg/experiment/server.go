@@ -38,14 +38,20 @@ type server struct {
 	Server
 	conn target.Conn
 	rdb  redis.UniversalClient
-	kept *redisd.Kept   // nil of a named server
+	kept *redisd.Kept   // nil of a named server, and of a group
 	way  *wire.Distance // that conn leads over; nil without
+
+	group *redisd.Group // a private cluster, or a private master under sentinels; nil of others
 }
 
-// openServer connects to the server that conn names, or starts a private one, of which conn only bounds the waits.
+// openServer connects to the server that conn names, or starts a private one, or a private cluster, of which conn only
+// bounds the waits.
 func openServer(ctx context.Context, env Env, conn target.Conn, private bool) (*server, error) {
 	if !private {
 		return connect(ctx, &server{Server: Server{At: conn.String()}, conn: conn})
+	}
+	if conn.Cluster {
+		return openGroup(ctx, env, conn, false)
 	}
 	return openPrivate(ctx, env, conn.Timeout, redisd.Options{})
 }
@@ -99,15 +105,18 @@ func version(info string) string {
 	return "unknown"
 }
 
-// now reads the clock of the node that holds a key.
+// now reads the clock of the node that holds a key. The nodes of a group have the clock of this machine, which is read
+// without asking one that may be dead.
 func (s *server) now(ctx context.Context, key string) (r history.Reading, err error) {
-	var node redis.Cmdable = s.rdb
-	if cluster, ok := s.rdb.(*redis.ClusterClient); ok {
-		master, err := cluster.MasterForKey(ctx, key)
-		if err != nil {
-			return r, uncounted(err)
-		}
-		node = master
+	if s.group != nil {
+		r.Before = history.Now()
+		r.Server = time.Now().Truncate(time.Microsecond)
+		r.After = history.Now()
+		return r, nil
+	}
+	node, err := s.node(ctx, key)
+	if err != nil {
+		return r, uncounted(err)
 	}
 	r.Before = history.Now()
 	r.Server, err = node.Time(ctx).Result()
@@ -115,12 +124,32 @@ func (s *server) now(ctx context.Context, key string) (r history.Reading, err er
 	return r, uncounted(err)
 }
 
+// node is the one that holds a key. Of a group it is known even when a client would still ask the one before.
+func (s *server) node(ctx context.Context, key string) (redis.Cmdable, error) {
+	cluster, ok := s.rdb.(*redis.ClusterClient)
+	switch {
+	case s.group != nil:
+		n, err := s.group.MasterOf(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		return n.Client(), nil
+	case ok:
+		return cluster.MasterForKey(ctx, key)
+	}
+	return s.rdb, nil
+}
+
 // noTTL is the TTL of a key that has none: what it counts it would count for ever.
 const noTTL time.Duration = -1
 
 // ttl is a key's time to live: noTTL, or -2 if there is no key.
 func (s *server) ttl(ctx context.Context, key string) (time.Duration, error) {
-	ttl, err := s.rdb.PTTL(ctx, key).Result()
+	node, err := s.node(ctx, key)
+	if err != nil {
+		return 0, uncounted(err)
+	}
+	ttl, err := node.PTTL(ctx, key).Result()
 	return ttl, uncounted(err)
 }
 
@@ -130,7 +159,7 @@ func (s *server) ttlOf(ctx context.Context, e target.Entry, client, key string) 
 	keys := []string{key}
 	if e.Outside != nil {
 		if keys = nil; s.Private {
-			keys, err = s.rdb.Keys(ctx, "*"+client+"*").Result()
+			keys, err = s.keys(ctx, "*"+client+"*")
 		}
 	}
 	longest = -2
@@ -142,6 +171,22 @@ func (s *server) ttlOf(ctx context.Context, e target.Entry, client, key string) 
 		longest = max(longest, ttl)
 	}
 	return longest, uncounted(err)
+}
+
+// keys are those of all nodes that match a pattern.
+func (s *server) keys(ctx context.Context, pattern string) ([]string, error) {
+	if s.group == nil {
+		return s.rdb.Keys(ctx, pattern).Result()
+	}
+	var all []string
+	for _, n := range s.group.Masters(ctx) {
+		found, err := n.Client().Keys(ctx, pattern).Result()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
 }
 
 // uncounted classifies the error of a command that takes nothing from anybody.
@@ -156,7 +201,10 @@ func uncounted(err error) error {
 
 // whileItLives ends with ctx, or with why a private server died. Without it workers would go on to ask nobody.
 func (s *server) whileItLives(ctx context.Context) (context.Context, func()) {
-	if s.kept == nil {
+	switch {
+	case s.group != nil:
+		return untilOneDies(ctx, s.group)
+	case s.kept == nil:
 		return context.WithCancel(ctx)
 	}
 	return untilItDies(ctx, s.kept)
@@ -181,6 +229,9 @@ func (s *server) close() error {
 	}
 	if s.kept != nil {
 		err = errors.Join(err, s.kept.Close())
+	}
+	if s.group != nil {
+		err = errors.Join(err, s.group.Close())
 	}
 	return err
 }

@@ -34,6 +34,9 @@ type Stress struct {
 	Duration time.Duration // of each limiter, at least a second
 	Timeout  time.Duration // of each call
 	Faults   []string      // names in the table of faults; none means all of it
+	Cluster  bool          // on a private cluster, whose table is another
+	Lag      time.Duration // of a cluster: for so long the replica of a master that is to die hears nothing; 0 to half a second
+	ID       string        // what the names of the keys begin with
 	Seed     uint64
 	Prefix   string
 	History  io.Writer // where the histories go, nil for nowhere
@@ -60,9 +63,19 @@ func (p Stress) Validate(catalogue []target.Entry) error {
 		return errors.New("--limit: want 1 or more: a limit of 0 denies everything, whatever happens")
 	}
 	for _, name := range p.Faults {
-		if !slices.Contains(FaultNames(), name) {
-			return fmt.Errorf("--fault: there is no %q, only %s", name, strings.Join(FaultNames(), ", "))
+		if !slices.Contains(FaultNames(p.Cluster), name) {
+			return fmt.Errorf("--fault: there is no %q, only %s", name, strings.Join(FaultNames(p.Cluster), ", "))
 		}
+	}
+	switch {
+	case p.Cluster && p.wants(faultFailover) && p.Duration < leastFailover:
+		return fmt.Errorf("--duration: a failover takes seconds: want %s or more, or no %s among the --fault", leastFailover, faultFailover)
+	case p.Lag < 0 || p.Lag > longestLag:
+		return fmt.Errorf("--lag: want 0 to %s, got %s: who is silent for longer is taken for gone", longestLag, p.Lag)
+	case p.Lag > 0 && !p.Cluster:
+		return errors.New("--lag: needs --cluster, where there are replicas")
+	case len(p.ID) > maxID:
+		return fmt.Errorf("--id: want at most %d bytes", maxID)
 	}
 	for _, e := range rows {
 		if _, err := e.New(nil, p.Limit, limiter.WithPrefix(p.Prefix)); err != nil {
@@ -72,9 +85,12 @@ func (p Stress) Validate(catalogue []target.Entry) error {
 	return nil
 }
 
-// FaultNames are the names in the table of faults.
-func FaultNames() (names []string) {
-	for _, f := range stressFaults() {
+// leastFailover leaves a failover time to come and to show.
+const leastFailover = 8 * time.Second
+
+// FaultNames are the names in the table of faults, of a single server or of a cluster.
+func FaultNames(cluster bool) (names []string) {
+	for _, f := range (Stress{Cluster: cluster}).table() {
 		names = append(names, f.name)
 	}
 	return names
@@ -95,7 +111,7 @@ type stressing struct {
 	Stress
 	env     Env
 	srv     *server
-	cutter  *wire.Cutter
+	cutter  *wire.Cutter // nil of a cluster
 	random  *rand.Rand
 	outside int // limiters so far whose names are from outside
 
@@ -103,6 +119,13 @@ type stressing struct {
 	fleet  *fleet.Fleet
 	killed int            // workers
 	steps  []history.Step // of the clock
+
+	// Of a limiter on a cluster.
+	base    string
+	names   []string       // of its keys in Redis
+	masters []*redisd.Node // at the begin
+	taken   *takeover      // nil until a master died
+	orphans []string       // keys whose master died
 }
 
 // Run stresses each limiter. One that an interrupt or an error ends returns what there is, marked partial, beside the
@@ -151,6 +174,10 @@ func (p Stress) Run(ctx context.Context, env Env) (*ProveResult, error) {
 // open starts the server, which writes all it does to its folder, and puts the cutter before it. Where there is no
 // clock that can be set, there will be no steps.
 func (s *stressing) open(ctx context.Context) (err error) {
+	if s.Cluster {
+		s.srv, err = openGroup(ctx, s.env, target.Conn{Cluster: true, Timeout: comesBack}, true)
+		return err
+	}
 	opts := redisd.Options{Clock: true, Args: []string{"--appendonly", "yes", "--appendfsync", "always"}}
 	s.srv, err = openPrivate(ctx, s.env, comesBack, opts)
 	if errors.Is(err, redisd.ErrNoClock) {
@@ -168,19 +195,31 @@ func (s *stressing) open(ctx context.Context) (err error) {
 	return nil
 }
 
-func (s *stressing) close() error { return errors.Join(s.cutter.Close(), s.srv.close()) }
+func (s *stressing) close() error {
+	if s.cutter == nil {
+		return s.srv.close()
+	}
+	return errors.Join(s.cutter.Close(), s.srv.close())
+}
 
 // row stresses one limiter and judges what came of it.
 func (s *stressing) row(ctx context.Context, e target.Entry) (ProveRow, error) {
 	start := time.Now()
 	s.killed, s.steps = 0, nil
-	if clock := s.srv.kept.Clock(); clock != nil {
-		clock.Real()
+	if s.srv.kept != nil && s.srv.kept.Clock() != nil {
+		s.srv.kept.Clock().Real()
 	}
-	base := fmt.Sprintf("rlctl-%x-%s", s.Seed, e.Name)
+	base := fmt.Sprintf("%srlctl-%x-%s", s.ID, s.Seed, e.Name)
 	if e.Outside != nil { // whose name may be anything
 		s.outside++
-		base = fmt.Sprintf("rlctl-%x-outside-%d", s.Seed, s.outside)
+		base = fmt.Sprintf("%srlctl-%x-outside-%d", s.ID, s.Seed, s.outside)
+	}
+	if s.Cluster {
+		names, err := s.redisKeys(e, base)
+		if err != nil {
+			return ProveRow{}, err
+		}
+		s.base, s.names, s.masters, s.taken, s.orphans = base, names, s.srv.group.Masters(ctx), nil, nil
 	}
 	run, err := s.run(ctx, e, base)
 	if err != nil {
@@ -243,7 +282,11 @@ func (s *stressing) run(ctx context.Context, e target.Entry, base string) (run s
 }
 
 func (s *stressing) job(e target.Entry, base string) fleet.Job {
-	conn := target.Conn{Socket: filepath.Join(s.srv.kept.Dir(), "cutter"), Timeout: s.Timeout}
+	conn := s.srv.conn // of a cluster
+	if s.cutter != nil {
+		conn = target.Conn{Socket: filepath.Join(s.srv.kept.Dir(), "cutter")}
+	}
+	conn.Timeout = s.Timeout
 	w := &fleet.Wild{For: s.Duration, Keys: s.Keys, Costs: s.costs(), Pause: longestPause, Seed: s.Seed}
 	if e.Unit {
 		w.Costs = []int64{1}
@@ -296,16 +339,31 @@ func (s *stressing) certainReading(ctx context.Context, key string) (r history.R
 // history is what is kept of a run.
 func (s *stressing) history(e target.Entry, run stressRun) history.History {
 	h := history.Head{Limiter: e.Name, Seed: fmt.Sprintf("%x", s.Seed), Command: s.command(e), Readings: run.course.Readings, Steps: run.course.Steps}
-	for _, f := range run.faults {
-		h.Faults = append(h.Faults, history.Fault{Name: f.Fault, From: f.from, To: f.to})
-	}
+	h.Faults = run.told()
 	return history.History{Head: h, Ops: run.Ops}
+}
+
+// told are the faults as a history tells them.
+func (r stressRun) told() (out []history.Fault) {
+	for _, f := range r.faults {
+		out = append(out, history.Fault{Name: f.Fault, From: f.from, To: f.to, Keys: f.keys})
+	}
+	return out
 }
 
 // command is what makes such a run again.
 func (p Stress) command(e target.Entry) string {
 	text := fmt.Sprintf("rlctl prove --stress %s --duration %s --limit %d/%s --procs %d --clients %d --keys %d --timeout %s --seed %x",
 		typedName(e.Name, e.Atomic(), e.Twin), p.Duration, p.Limit.Events, p.Limit.Window, p.Procs, p.Clients, p.Keys, p.Timeout, p.Seed)
+	if p.Cluster {
+		text += " --cluster"
+	}
+	if p.Lag > 0 {
+		text += " --lag " + p.Lag.String()
+	}
+	if p.ID != "" {
+		text += " --id " + report.ShellWord(p.ID)
+	}
 	if p.Limit.Burst > 0 {
 		text += fmt.Sprintf(" --burst %d", p.Limit.Burst)
 	}

@@ -42,7 +42,7 @@ func TestFaultsAreSpreadOverTheRun(t *testing.T) {
 			}
 			last = f.at
 		}
-		for _, name := range FaultNames() {
+		for _, name := range FaultNames(false) {
 			want := name != "clock-step" // there is no clock here
 			if (count[name] > 0) != want || name == faultWorkerKill && count[name] != 1 {
 				t.Errorf("%v: %s %d times", d, name, count[name])

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -139,8 +140,8 @@ func stopServer(ctx context.Context, s *stressing) (int64, error) {
 	return 1, s.srv.kept.Continue()
 }
 
-func restartServer(_ context.Context, s *stressing) (int64, error) {
-	return 1, s.srv.kept.Restart()
+func restartServer(ctx context.Context, s *stressing) (int64, error) {
+	return 1, s.srv.kept.Restart(ctx)
 }
 
 // clockOffsets are by how much the server's clock is off, one after another: 10 s back, an hour ahead, and an hour back.
@@ -188,7 +189,8 @@ type StressFault struct {
 	Applied  bool   `json:"applied"`
 	Problem  string `json:"problem,omitempty"` // why it could not be brought about
 
-	from, to int64 // ns of CLOCK_MONOTONIC
+	from, to int64    // ns of CLOCK_MONOTONIC
+	keys     []string // whose master died
 }
 
 // LeftOut is a fault that was wanted and that the limiter cannot meet.
@@ -199,7 +201,7 @@ type LeftOut struct {
 
 // leftOut are those of a limiter.
 func (s *stressing) leftOut(e target.Entry) (out []LeftOut) {
-	for _, f := range stressFaults() {
+	for _, f := range s.table() {
 		if f.not == nil || !s.wants(f.name) {
 			continue
 		}
@@ -220,7 +222,7 @@ type plannedFault struct {
 // again, one in at least faultEvery.
 func (s *stressing) planFaults(e target.Entry) (plan []plannedFault) {
 	var table []stressFault
-	for _, f := range stressFaults() {
+	for _, f := range s.table() {
 		if s.wants(f.name) && (f.not == nil || f.not(s, e) == "") {
 			table = append(table, f)
 		}
@@ -239,11 +241,20 @@ func (s *stressing) planFaults(e target.Entry) (plan []plannedFault) {
 			}
 		}
 	}
+	// A failover takes longer than its turn: it comes first, so that the others catch up.
+	slices.SortStableFunc(plan, func(a, b plannedFault) int { return rankOf(a) - rankOf(b) })
 	slot := (to - from) / time.Duration(len(plan))
 	for i := range plan {
 		plan[i].at = from + time.Duration(i)*slot + rand.N(slot/4+1)
 	}
 	return plan
+}
+
+func rankOf(f plannedFault) int {
+	if f.name == faultFailover {
+		return 0
+	}
+	return 1
 }
 
 // faultEvery leaves a fault time to show in what follows.
@@ -267,6 +278,9 @@ func (s *stressing) bring(ctx context.Context, plan []plannedFault, start time.T
 			}
 			wait(ctx, aftermath)
 			got.to = history.Now()
+			if f.name == faultFailover && err == nil {
+				got.from, got.to, got.keys = s.taken.dead, s.taken.ready, s.orphans
+			}
 		}
 		got.AtUS, got.LastedUS = (got.from-origin)/1000, (got.to-got.from)/1000
 		faults = append(faults, got)

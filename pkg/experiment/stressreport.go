@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,8 +35,12 @@ func (row ProveRow) stressRecord() stressRecord {
 
 // stressSetting says under what the limiters were.
 func (r *ProveResult) stressSetting() report.Line {
-	return report.Text("redis %s (private, appendfsync always)   %s x %s on %s, random costs and pauses, %s each   limit %s per %s",
-		r.Redis.Version, report.Count(int64(r.Procs), "process", "processes"),
+	at := "private, appendfsync always"
+	if r.Redis.At != "unix socket" {
+		at = r.Redis.where()
+	}
+	return report.Text("redis %s (%s)   %s x %s on %s, random costs and pauses, %s each   limit %s per %s",
+		r.Redis.Version, at, report.Count(int64(r.Procs), "process", "processes"),
 		report.Count(int64(r.Clients/max(1, r.Procs)), "client", "clients"), report.Count(int64(r.Keys), "key", "keys"),
 		report.Duration(time.Duration(r.DurationUS)*time.Microsecond), report.Int(r.Limit),
 		report.Duration(time.Duration(r.WindowUS)*time.Microsecond))
@@ -90,13 +95,19 @@ func (row ProveRow) stressVerdict() report.Cell {
 // stressFoot says what happened to them.
 func (r *ProveResult) stressFoot() []report.Line {
 	var kinds []string
-	for _, f := range stressFaults() {
+	names := FaultNames(false)
+	for _, name := range FaultNames(true) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
 		n := int64(0)
 		for _, row := range r.Results {
-			n += row.applied(f.name)
+			n += row.applied(name)
 		}
 		if n > 0 {
-			kinds = append(kinds, f.name+" "+report.Int(n))
+			kinds = append(kinds, name+" "+report.Int(n))
 		}
 	}
 	faults := "none"
@@ -105,6 +116,7 @@ func (r *ProveResult) stressFoot() []report.Line {
 	}
 	var lines []report.Line
 	for _, row := range r.Results {
+		lines = append(lines, row.lossNote()...)
 		lines = append(lines, row.leftOutNotes()...)
 		lines = append(lines, headerNotes(row.Limiter, row.Headers)...)
 	}
@@ -112,6 +124,15 @@ func (r *ProveResult) stressFoot() []report.Line {
 		report.Text("faults under traffic: %s", faults),
 		report.Text("seed %s: it gives the costs, keys, pauses and faults again, not the interleaving   %.1f s", r.Seed, float64(r.ElapsedUS)/1e6),
 	)
+}
+
+// lossNote says what a failover lost.
+func (row ProveRow) lossNote() []report.Line {
+	if row.applied(faultFailover) == 0 {
+		return nil
+	}
+	return []report.Line{report.Text("%s: the failover lost %s that later decisions show", row.Limiter,
+		report.Count(row.Lost, "event", "events"))}
 }
 
 // leftOutNotes says which faults did not happen to one from outside, and why; those for one reason together. Of those in

@@ -28,6 +28,7 @@ type StressCounts struct {
 	Overshoot  int64 `json:"overshoot"`
 	Undershoot int64 `json:"undershoot"`
 	Immortal   int64 `json:"immortal"` // keys left without a TTL
+	Lost       int64 `json:"lost"`     // events that a failover lost, as far as later decisions tell
 }
 
 func (c *StressCounts) add(j replay.Judgement) {
@@ -64,8 +65,9 @@ func (s *stressing) judge(ctx context.Context, e target.Entry, base string, run 
 	of := byKey(run.Ops)
 	for i := range s.Keys {
 		key := fleet.WildKey(base, i)
-		j := replay.JudgeCourse(of[key], e.Judged(), run.course)
+		j, lost := judgeKey(of[key], e, run.course, run.told(), key)
 		row.StressCounts.add(j)
+		row.Lost += lost
 		row.Headers = together(row.Headers, headersOf(e, of[key], run.course))
 		row.AtOnce = max(row.AtOnce, atOnce(of[key]))
 		row.worsen(j.Verdict, j.Reason)
@@ -91,6 +93,9 @@ func (s *stressing) judge(ctx context.Context, e target.Entry, base string, run 
 	}
 	if n := len(run.Deaths) - s.killed; n > 0 {
 		row.worsen(replay.Inconclusive, fmt.Sprintf("%d processes died that nobody killed (%s)", n, run.Deaths[0].Cause))
+	}
+	if why := s.usurped(ctx); why != "" {
+		row.Verdict, row.Reason = replay.Inconclusive, why
 	}
 	row.Violating = row.Overshoot + row.Undershoot
 	row.Expected = row.asExpectedUnderStress()

@@ -32,6 +32,7 @@ type Job struct {
 	Key      string        `json:"key"`
 	Cost     int64         `json:"cost"`     // events a request
 	Attempts int64         `json:"attempts"` // requests a client
+	Every    time.Duration `json:"every_ns"` // between two requests of one caller that are due; 0: when it has its answer
 	Clients  int           `json:"clients"`  // concurrent callers in the process
 	IDs      string        `json:"ids"`      // what request ids begin with
 	// Apart opens the limiter once a client instead of once a process, so that clients of one process share no more

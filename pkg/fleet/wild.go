@@ -16,7 +16,7 @@ func WildKey(base string, i int) string { return base + "-" + strconv.Itoa(i) }
 func (j Job) plan(client int) load.Plan {
 	w := j.Wild
 	if w == nil {
-		return load.Plan{Key: func() string { return j.Key }, Cost: j.Cost, Attempts: j.Attempts}
+		return load.Plan{Key: func() string { return j.Key }, Cost: j.Cost, Attempts: j.Attempts, Every: j.Every}
 	}
 	r := rand.New(rand.NewPCG(w.Seed, uint64(j.Proc)<<32|uint64(client)))
 	return load.Plan{

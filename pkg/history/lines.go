@@ -65,6 +65,8 @@ type Fault struct {
 	Name string `json:"fault"`
 	From int64  `json:"from_ns"` // of CLOCK_MONOTONIC
 	To   int64  `json:"to_ns"`
+	// Keys are those whose master died at From.
+	Keys []string `json:"keys,omitempty"`
 }
 
 // History is a head with its calls.

@@ -11,7 +11,7 @@ import (
 func TestHistoriesSurviveTheirFile(t *testing.T) {
 	op := Op{Client: 1, Seq: 2, Key: `"schema"`, Call: 3, Return: 4, Until: 5, Outcome: Unknown, Class: ClassDied}
 	want := []History{
-		{Head{Schema: Schema, Limiter: "gcra", Seed: "ff", Command: "rlctl", Steps: []Step{{1, 2}}, Faults: []Fault{{"reply-cut", 1, 2}},
+		{Head{Schema: Schema, Limiter: "gcra", Seed: "ff", Command: "rlctl", Steps: []Step{{1, 2}}, Faults: []Fault{{"failover", 1, 2, []string{"k"}}},
 			Readings: []Reading{{time.UnixMicro(7), 1, 2}}}, []Op{op, op}},
 		{Head{Schema: Schema, Limiter: "sliding-log"}, []Op{op}},
 	}

@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"strings"
@@ -16,7 +17,7 @@ const (
 	ClassInvalid     Class = "invalid"     // an argument was refused, before any write
 	ClassUnreachable Class = "unreachable" // no connection: nothing was sent
 	ClassNoAnswer    Class = "no-answer"   // sent, and no answer came
-	ClassAuth        Class = "auth"        // NOAUTH, WRONGPASS, NOPERM
+	ClassAuth        Class = "auth"        // NOAUTH, WRONGPASS, NOPERM, a certificate that the server refuses
 	ClassLoading     Class = "loading"     // LOADING
 	ClassBusy        Class = "busy"        // BUSY
 	ClassReadOnly    Class = "read-only"   // READONLY, MISCONF, NOREPLICAS, MASTERDOWN: writes are refused
@@ -28,6 +29,14 @@ const (
 	ClassScript      Class = "script"      // any other error raised inside a script
 	ClassOther       Class = "other"
 )
+
+// Classes are all of them. Limiters from outside may have further ones.
+func Classes() []Class {
+	return []Class{
+		ClassInvalid, ClassUnreachable, ClassNoAnswer, ClassAuth, ClassLoading, ClassBusy, ClassReadOnly, ClassOOM,
+		ClassWrongType, ClassCluster, ClassNoScript, ClassContention, ClassScript, ClassOther,
+	}
+}
 
 // Error is a request that was not decided.
 type Error struct {
@@ -92,6 +101,8 @@ func classify(limiter string, err error) *Error {
 		return &Error{limiter, ClassInvalid, false, err}
 	case errors.Is(err, redis.TxFailedErr):
 		return &Error{limiter, ClassContention, false, err}
+	case certificateRefused(err):
+		return &Error{limiter, ClassAuth, false, err}
 	case neverSent(err):
 		return &Error{limiter, ClassUnreachable, false, err}
 	case errors.As(err, &said):
@@ -100,11 +111,24 @@ func classify(limiter string, err error) *Error {
 	return &Error{limiter, ClassNoAnswer, true, err}
 }
 
+// certificateRefused knows the alerts with which a server ends the connection of a client whose certificate it does not
+// take, or that shows none. The command may be on its way by then; nobody reads it. crypto/tls keeps the alert's type to
+// itself, and all of these name what they are about.
+func certificateRefused(err error) bool {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Op != "remote error" {
+		return false
+	}
+	return strings.Contains(op.Err.Error(), "certificate") || strings.Contains(op.Err.Error(), "access denied")
+}
+
 // neverSent knows the errors that come before a command is written. An expired context is none of them: by itself it
 // does not tell whether it expired before or after.
 func neverSent(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial" || redis.IsMaxClientsError(err) ||
+	var untrusted *tls.CertificateVerificationError
+	var noTLS tls.RecordHeaderError
+	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &untrusted) || errors.As(err, &noTLS) || redis.IsMaxClientsError(err) ||
 		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, redis.ErrClosed)
 }
 

@@ -7,6 +7,7 @@ type Settings struct {
 	Prefix string           // first word of every key
 	Clock  func() time.Time // the caller's clock; nil leaves the decision to the server's
 	File   string           // where the script's source stands, for errors; empty is the limiter's name and .lua
+	Loaded func()           // is told of each time the script was loaded; nil if nobody wants to know
 }
 
 // Option changes one setting of a limiter.
@@ -30,3 +31,8 @@ func WithClock(now func() time.Time) Option { return func(s *Settings) { s.Clock
 
 // WithFile says where the source of a script stands. Errors that the script raises name it.
 func WithFile(file string) Option { return func(s *Settings) { s.File = file } }
+
+// WithLoaded has loaded called each time that the server did not know the script and was given it: once at the start of
+// its life, and again after SCRIPT FLUSH, a restart or a failover. Callers who meet a forgotten script at once each load
+// it. It is called by many goroutines at once, and its time is the caller's. Limiters without a script never call it.
+func WithLoaded(loaded func()) Option { return func(s *Settings) { s.Loaded = loaded } }

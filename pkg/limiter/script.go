@@ -21,7 +21,7 @@ import (
 // script is loaded and the request sent once more. Nothing else is ever sent again, whatever the retries that the
 // client is set to, since a take whose answer was lost may have been counted: the command says so itself
 // (call.NoRetry), and every client of go-redis 9.23 heeds that. A cluster client still follows MOVED, ASK and READONLY,
-// which are refused before anything runs.
+// which are refused before anything runs, and after any other failure is made to look who has the slots now.
 //
 // What it cannot do for its caller: a deadline ends the wait for an answer only if the client was made with
 // ContextTimeoutEnabled.
@@ -171,6 +171,9 @@ func (s *Script) load(ctx context.Context) error {
 		err = rdb.ScriptLoad(ctx, s.source).Err()
 	}
 	if err == nil {
+		if s.settings.Loaded != nil {
+			s.settings.Loaded()
+		}
 		return nil
 	}
 	e := s.place(classify(s.name, err))
@@ -184,6 +187,7 @@ func (s *Script) load(ctx context.Context) error {
 // explain classifies the error of a call.
 func (s *Script) explain(c *call, err error) error {
 	e := s.explained(err, c.key, c.written)
+	Rediscover(s.rdb, e)
 	if c.written && (errors.Is(err, redis.Nil) || e.Class == ClassNoAnswer && !lost(err)) {
 		return &Error{s.name, ClassScript, true, s.misread(errReply)}
 	}

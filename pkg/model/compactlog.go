@@ -16,3 +16,5 @@ func (c compactLog) step(t int64, r Request) (compactLog, bool, answer) {
 	}
 	return compactLog{g}, a.allowed || pulled, a
 }
+
+func (c compactLog) alike(other compactLog) bool { return c.log.alike(other.log) }

@@ -10,7 +10,8 @@ import (
 // ones can meet at an edge: 2L within any W.
 func FixedWindow() Rule {
 	return Rule{
-		Fresh: key[fixedWindow]{},
+		Fresh:  key[fixedWindow]{},
+		Memory: Windows,
 		Most: func(l limiter.Limit, from, to time.Time) int64 {
 			return product(l.Events, windows(l, from, to)).small()
 		},
@@ -56,3 +57,5 @@ func (f fixedWindow) step(t int64, r Request) (fixedWindow, bool, answer) {
 	}
 	return fixedWindow{t, count}, a.allowed || pulled, a
 }
+
+func (f fixedWindow) alike(other fixedWindow) bool { return f == other }

@@ -5,7 +5,7 @@ import "github.com/rlctl/rlctl/pkg/limiter"
 // GCRA is the token bucket told by one time: when it will be full again. That time is kept in µs and a fraction in
 // 1/L of one, so that it loses nothing, and a changed limit keeps the time instead of the tokens.
 func GCRA() Rule {
-	return Rule{Fresh: key[gcra]{}, Most: mostPoured}
+	return Rule{Fresh: key[gcra]{}, Most: mostPoured, Memory: Level}
 }
 
 type gcra struct {
@@ -37,3 +37,5 @@ func (g gcra) usedAt(t int64, l limiter.Limit) (used wide, capped bool) {
 	}
 	return used, false
 }
+
+func (g gcra) alike(other gcra) bool { return g == other }

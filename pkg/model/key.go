@@ -12,6 +12,8 @@ import (
 type layout[L any] interface {
 	// step decides r at t, in µs, for a limit above 0. written says whether the key then holds next, or stays as it is.
 	step(t int64, r Request) (next L, written bool, a answer)
+	// alike tells whether both hold the same.
+	alike(L) bool
 }
 
 // answer is a decision in the integers that rules are written in; times are in µs.
@@ -35,20 +37,16 @@ type key[L layout[L]] struct {
 
 // Check implements [State].
 func (k key[L]) Check(at time.Time, r Request) (State, limiter.Decision) {
-	return k.decide(at, r, func(holds L, t int64) (L, bool, answer) { return holds.step(t, r) })
-}
-
-// decide is one call to what the key holds at t.
-func (k key[L]) decide(at time.Time, r Request, step func(holds L, t int64) (L, bool, answer)) (key[L], limiter.Decision) {
 	t := at.UnixMicro()
 	if t/1000 > k.until {
 		k = key[L]{}
 	}
+	peek := r.Cost == 0 && r.Act == Take
 	if r.Limit.Events == 0 {
-		return k, answer{allowed: r.Cost == 0, retry: never}.decision(t)
+		return k, answer{allowed: peek, retry: never}.decision(t)
 	}
-	next, written, a := step(k.holds, t)
-	if r.Cost == 0 {
+	next, written, a := k.holds.step(t, r)
+	if peek {
 		a.allowed, written = true, false
 	}
 	switch {
@@ -66,6 +64,11 @@ func (k key[L]) Expires() time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(k.until)
+}
+
+func (k key[L]) alike(s State) bool {
+	other, ok := s.(key[L])
+	return ok && k.until == other.until && k.holds.alike(other.holds)
 }
 
 func (k key[L]) persist() State {

@@ -128,6 +128,13 @@ func (g log) trim(now int64, l limiter.Limit) log {
 	return g
 }
 
+// alike tells whether two logs hold the same entries.
+func (g log) alike(h log) bool {
+	return g.offset == h.offset && slices.EqualFunc(g.held(), h.held(), func(a, b entry) bool {
+		return a.time == b.time && a.id == b.id && a.number == b.number
+	})
+}
+
 func (g log) held() []entry {
 	if g.tape == nil {
 		return nil

@@ -16,7 +16,18 @@ type Request struct {
 	Limit limiter.Limit
 	Cost  int64
 	ID    string
+	Act   Act // of a semaphore's holder; of all other requests Take
 }
+
+// Act is what a request wants. Renew and Release are a semaphore's alone; they take no events, and their cost is 0.
+type Act string
+
+// The acts.
+const (
+	Take    Act = ""
+	Renew   Act = "renew"   // the lease of a holder begins anew
+	Release Act = "release" // a holder gives its slot back
+)
 
 // State is what a key holds. States are values: an old one stays usable, to go back to. States that came from one
 // another are not for use by two goroutines at once, since logs share what they have in common.
@@ -39,6 +50,12 @@ func Persist(s State) State {
 	return s
 }
 
+// Alike tells whether two states of this package hold the same.
+func Alike(a, b State) bool {
+	x, ok := a.(interface{ alike(State) bool })
+	return ok && x.alike(b)
+}
+
 // Rule is one algorithm.
 type Rule struct {
 	// Fresh is the state of a key that does not exist.
@@ -46,12 +63,28 @@ type Rule struct {
 	// Most is the most events that the rule can admit on a fresh key from one instant of the server's clock to
 	// another, both included, whatever the requests.
 	Most func(l limiter.Limit, from, to time.Time) int64
+	// Memory is how the rule forgets what it admitted.
+	Memory Memory
 	// Charges says that a refused request counts as well. Then it is no fault that it changes the key.
 	Charges bool
+	// AtOnce says that the limit is of how many hold at one instant, each from its admission until it gives back or its
+	// window is over. Most then says what is admitted if nobody gives anything back.
+	AtOnce bool
 	// Untold are fields that the limiter which claims this rule does not tell, or rounds: they are not compared, and it
 	// is judged by the rest. The limiters of this module tell all.
 	Untold Fields
 }
+
+// Memory is how a rule forgets. It tells what the time of an event that was admitted between two decisions can matter.
+type Memory int
+
+// The ways to forget.
+const (
+	Events  Memory = iota // each event, one window after it came
+	Windows               // all events of a window at once
+	Shares                // as Windows, but share by share, of which replies round what is left
+	Level                 // a key holds one level that falls, and ResetAfter tells it to the microsecond
+)
 
 // Capacity is the most events that a fresh key admits at once: the burst of a bucket, the limit of all else.
 func (r Rule) Capacity(l limiter.Limit) int64 {
@@ -61,7 +94,10 @@ func (r Rule) Capacity(l limiter.Limit) int64 {
 
 // Longest is the most that a key can take until it is as good as unused, and so the longest TTL that it needs.
 func (r Rule) Longest(l limiter.Limit) time.Duration {
-	edge := time.Unix(0, 0)
-	_, d := r.Fresh.Check(edge, Request{Limit: l, Cost: r.Capacity(l), ID: "all"})
+	cost := r.Capacity(l)
+	if r.AtOnce {
+		cost = min(cost, 1)
+	}
+	_, d := r.Fresh.Check(time.Unix(0, 0), Request{Limit: l, Cost: cost, ID: "all"})
 	return d.ResetAfter
 }

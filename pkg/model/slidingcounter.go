@@ -9,7 +9,7 @@ import (
 // SlidingCounter counts the window that now lies in, plus the one before it by the share of it that a window ending
 // now still covers. It takes the older events as evenly spread, which bounds any W by 2L-1.
 func SlidingCounter() Rule {
-	return Rule{Fresh: key[slidingCounter]{}, Most: mostCounted}
+	return Rule{Fresh: key[slidingCounter]{}, Most: mostCounted, Memory: Shares}
 }
 
 type slidingCounter struct {
@@ -83,3 +83,5 @@ func mostCounted(l limiter.Limit, from, to time.Time) int64 {
 	}
 	return total.small()
 }
+
+func (s slidingCounter) alike(other slidingCounter) bool { return s == other }

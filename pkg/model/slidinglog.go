@@ -59,3 +59,5 @@ func (g log) without(id string, n int64) log {
 	}
 	return g
 }
+
+func (s slidingLog) alike(other slidingLog) bool { return s.log.alike(other.log) }

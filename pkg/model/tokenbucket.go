@@ -9,7 +9,7 @@ import (
 // TokenBucket holds up to the capacity in tokens, starts full and is refilled at L/W. It counts what is used rather
 // than what is left, so that the capacity may change, in units of 1/W of a token, in which a µs refills exactly L.
 func TokenBucket() Rule {
-	return Rule{Fresh: key[tokenBucket]{}, Most: mostPoured}
+	return Rule{Fresh: key[tokenBucket]{}, Most: mostPoured, Memory: Level}
 }
 
 // mostPoured is a full bucket and all that flows in afterwards. It is reached unless the bucket is so small that it
@@ -75,3 +75,5 @@ func take(used wide, r Request) (wide, answer) {
 	a.reset = used.up(limit).small()
 	return used, a
 }
+
+func (b tokenBucket) alike(other tokenBucket) bool { return b == other }

@@ -54,3 +54,8 @@ func (s reticent) Check(at time.Time, r Request) (State, limiter.Decision) {
 	next, d := s.State.Check(at, r)
 	return reticent{next, s.untold}, s.untold.Blank(d)
 }
+
+func (s reticent) alike(other State) bool {
+	o, ok := other.(reticent)
+	return ok && Alike(s.State, o.State)
+}

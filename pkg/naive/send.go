@@ -23,6 +23,7 @@ func (c common) fail(err error, f fate) error {
 	var e *limiter.Error
 	if errors.As(limiter.Classify(c.name, err, f == wrote), &e) {
 		e.Unknown = e.Unknown && f != reading
+		limiter.Rediscover(c.rdb, e)
 		return e
 	}
 	return nil

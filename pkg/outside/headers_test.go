@@ -1,10 +1,13 @@
 package outside
 
 import (
+	"context"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
+	"github.com/rlctl/rlctl/pkg/httplimit"
 	"github.com/rlctl/rlctl/pkg/limiter"
 )
 
@@ -63,4 +66,35 @@ func FuzzHeaders(f *testing.F) {
 			t.Errorf("got %+v", s)
 		}
 	})
+}
+
+// What the middleware writes is read back as it was meant: names and units are the same on both sides.
+func TestReadsWhatHTTPLimitWrites(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		decision limiter.Decision
+		want     said
+	}{
+		{limiter.Decision{Allowed: true, Remaining: 99, ResetAfter: time.Minute}, said{99, 0, time.Minute}},
+		{limiter.Decision{Allowed: true, ResetAfter: 1}, said{0, 0, time.Second}},
+		{limiter.Decision{Remaining: 3, RetryAfter: 41_000_001 * time.Microsecond, ResetAfter: time.Hour},
+			said{3, 42 * time.Second, 42 * time.Second}},
+		{limiter.Decision{Remaining: 3, RetryAfter: limiter.Never, ResetAfter: time.Hour}, said{3, 0, time.Hour}},
+		{limiter.Decision{Remaining: limiter.Untold, RetryAfter: time.Second, Degraded: true}, said{limiter.Untold, time.Second, 0}},
+	} {
+		around, err := httplimit.New(
+			limiter.Func(func(context.Context, string, int64) (limiter.Decision, error) { return c.decision, nil }),
+			httplimit.Options{
+				Name: "per-minute", Limit: limiter.Limit{Events: 100, Window: time.Minute},
+				Key: func(*http.Request) (string, error) { return "client-1", nil },
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		around(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+		if got := readHeaders(w.Result().Header, time.Now()); got != c.want {
+			t.Errorf("%+v: read %+v from %v", c.decision, got, w.Result().Header)
+		}
+	}
 }

@@ -32,7 +32,8 @@ type order string
 const (
 	orderStop     order = "stop"     // SIGSTOP
 	orderContinue order = "continue" // SIGCONT
-	orderRestart  order = "restart"  // kill -9, and start again in the same folder
+	orderKill     order = "kill"     // kill -9
+	orderRestart  order = "restart"  // kill -9 if need be, and start again in the same folder
 )
 
 // missing names a sentinel error in a report.
@@ -86,15 +87,18 @@ func keep(ctx context.Context, opts Options, orders <-chan order, out *json.Enco
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	for err == nil {
+	for died := s.Done(); err == nil; {
 		select {
 		case <-ctx.Done():
 			return s.Close()
-		case <-s.Done():
+		case <-died:
 			err = errors.Join(s.Err(), out.Encode(failure(s.Err())))
 			return errors.Join(err, s.Close())
 		case o := <-orders:
 			err = out.Encode(s.obey(ctx, o))
+			if died = s.Done(); o == orderKill {
+				died = nil
+			}
 		}
 	}
 	return errors.Join(err, s.Close())
@@ -105,9 +109,11 @@ func (s *Server) obey(ctx context.Context, o order) report {
 	var err error
 	switch o {
 	case orderStop:
-		err = s.signal(syscall.SIGSTOP)
+		err = s.Stop()
 	case orderContinue:
-		err = s.signal(syscall.SIGCONT)
+		err = s.Continue()
+	case orderKill:
+		err = s.Kill()
 	case orderRestart:
 		err = s.Restart(ctx)
 	default:

@@ -142,10 +142,13 @@ func (k *Kept) Stop() error { return k.order(orderStop) }
 // Continue lets a stopped server go on.
 func (k *Kept) Continue() error { return k.order(orderContinue) }
 
-// Restart kills the server as kill -9 does, starts it again on the same socket, in the same folder and with the same
+// Kill ends the server as kill -9 does. Its keeper stays, and its folder, for Restart.
+func (k *Kept) Kill() error { return k.order(orderKill) }
+
+// Restart kills the server, unless it was killed, starts it again on the same socket, in the same folder and with the same
 // clock, and returns when it answers. It comes back empty unless Options made it write to its folder. A server that does
-// not come back is gone, and Done tells.
-func (k *Kept) Restart() error { return k.order(orderRestart) }
+// not come back is gone, and Done tells. The keeper bounds it, as it bounds the start.
+func (k *Kept) Restart(context.Context) error { return k.order(orderRestart) }
 
 // order has the keeper do something to the server and waits until it is done.
 func (k *Kept) order(o order) error {

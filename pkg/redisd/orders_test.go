@@ -26,7 +26,7 @@ func TestAKeptServerComesBackWithWhatItHadWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := k.PID()
-		if err := k.Restart(); err != nil {
+		if err := k.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if alive(before) || k.PID() == before || !alive(k.PID()) {

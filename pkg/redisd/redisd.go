@@ -36,6 +36,23 @@ const socketName = "redis.sock"
 type Options struct {
 	Clock bool     `json:"clock,omitempty"` // with a settable clock: Linux only, and a C compiler must be installed
 	Args  []string `json:"args,omitempty"`  // further redis-server options, such as "--maxmemory", "2mb"
+	// Sentinel makes it a sentinel that watches nobody yet.
+	Sentinel bool `json:"sentinel,omitempty"`
+}
+
+// Running is a private server, whoever is its parent: a [Server] or a [Kept].
+type Running interface {
+	Socket() string
+	Dir() string
+	Version() string
+	PID() int
+	Stop() error     // as SIGSTOP does: it keeps its connections and answers nobody, until Continue
+	Continue() error // lets a stopped server go on
+	Kill() error     // as kill -9 does; the folder stays, for Restart
+	Restart(ctx context.Context) error
+	Done() <-chan struct{}
+	Err() error
+	Close() error
 }
 
 // where tells a server's folder and kind.
@@ -123,11 +140,18 @@ func makeDir() (string, error) {
 
 // run starts the server's process and waits for its first answer.
 func (s *Server) run(ctx context.Context) error {
-	cmd := exec.Command(s.prog.path, append([]string{
+	args := []string{
 		"--port", "0", "--unixsocket", socketName, "--unixsocketperm", "700",
 		"--save", "", "--appendonly", "no", "--lazyfree-lazy-expire", "yes",
 		"--daemonize", "no", "--logfile", "", "--loglevel", "notice",
-	}, s.opts.Args...)...)
+	}
+	if s.opts.Sentinel {
+		if err := s.writeState(); err != nil {
+			return err
+		}
+		args = append([]string{sentinelState, "--sentinel"}, args...)
+	}
+	cmd := exec.Command(s.prog.path, append(args, s.opts.Args...)...)
 	// The server works in its folder and is told relative paths only, which no TMPDIR can make too long or unfit.
 	// An unknown locale would stop a server from 7.2 on.
 	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), "LC_ALL=C")
@@ -190,11 +214,30 @@ func (s *Server) current() *process {
 	return s.proc
 }
 
-// Kill ends the server as kill -9 does and waits until it is gone. The folder stays, for Restart.
-func (s *Server) Kill() {
+// Kill ends the server as kill -9 does and waits until it is gone. The folder stays, for Restart. It returns nil.
+func (s *Server) Kill() error {
 	if p := s.current(); p != nil {
 		p.kill()
 	}
+	return nil
+}
+
+// Stop stops the server as SIGSTOP does: it keeps its connections and answers nobody, until Continue.
+func (s *Server) Stop() error { return s.signal(syscall.SIGSTOP) }
+
+// Continue lets a stopped server go on.
+func (s *Server) Continue() error { return s.signal(syscall.SIGCONT) }
+
+// sentinelState is the file in which a sentinel keeps what it knows.
+const sentinelState = "sentinel.conf"
+
+// writeState makes that file, without which no sentinel starts, unless an earlier run left it.
+func (s *Server) writeState() error {
+	f, err := os.OpenFile(filepath.Join(s.dir, sentinelState), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("keep what the sentinel knows: %w", err)
+	}
+	return f.Close()
 }
 
 func (s *Server) signal(sig syscall.Signal) error {

@@ -20,16 +20,18 @@ func (s *search) differ(d *Difference, decided []timed, at int, group []timed) {
 	s.over += overshootOf(*d)
 	s.loose += int64(len(group))
 	next := at + len(group)
-	if s.state != nil && len(group) == 1 {
-		would, _ := s.state.Check(group[0].Decision.At, group[0].Request)
-		for _, state := range []model.State{would, s.state} {
+	s.settle()
+	if len(s.guesses) > 0 && len(group) == 1 {
+		state := s.guesses[0].most
+		would, _ := state.Check(group[0].Decision.At, group[0].Request)
+		for _, state := range []model.State{would, state} {
 			if s.makes(state, decided[next:], probation) {
-				s.state = state
+				s.know(state)
 				return
 			}
 		}
 	}
-	s.state, s.without, s.last, s.fuzzy = nil, nil, checkpoint{}, false
+	s.guesses, s.without, s.fuzzy = nil, nil, false
 	s.guessed = group[len(group)-1]
 	s.again, s.pause = next, 1
 }

@@ -9,30 +9,30 @@ import (
 )
 
 // search replays decisions in their order. Where the model disagrees, it first tries the other orders of decisions that
-// bear the same microsecond, then calls before them whose replies were lost: a lost admission shows in the very next
-// reply, whose remaining is lower by it. What no order and no lost call explains is a difference. The first is what the
-// verdict rests on; what it admits or denies wrongly is counted, and so is that of later ones, see resync.go.
+// bear the same microsecond, then calls before them whose replies were lost, see guess.go. What no order and no lost call
+// explains is a difference. The first is what the verdict rests on; what it admits or denies wrongly is counted, and so is
+// that of later ones, see resync.go.
 //
-// When a lost call came in is a guess between two replies, and a log can show much later that it was wrong. So for as
-// long as such a guess weighs, and while a call may still come in, a decision that does not follow is open, and accuses
-// nobody. The search then lets go of the state and waits until replies tell it again. What does accuse in the meantime is
-// a decision more generous than the rule makes with every lost call left out, for a lost call can only take.
+// There are times when nothing can be guessed: after a difference that leaves the state unknown, around a step of the clock
+// with a lost call about, and where there were too many guesses. Then the search waits until replies tell the state again.
+// A decision in the meantime accuses only if it is more generous than the rule makes with every lost call left out, for a
+// lost call can only take; by a rule of how many at once, where it can also give back, none accuses then.
 type search struct {
-	fresh    model.State
-	state    model.State // nil while it is not known
-	previous timed       // the last decision
-	lost     []timed     // not yet put in, by call
-	tries    *int        // how many more places for lost calls to try: all subsets of many would take for ever
-	gaveUp   bool        // more decisions bore one microsecond than could be ordered
+	rule     model.Rule
+	guesses  []guess // what the key may hold; none while that is not known
+	spare    []guess
+	previous timed   // the last decision
+	era      int64   // its era; 0 before the first
+	lost     []timed // what may come in yet, by call
+	tries    *int    // how many more places for lost calls to try: all sets of many would take for ever
+	gaveUp   bool    // there were too many of them, or of decisions that bore one microsecond
 
-	without model.State // with every lost call left out; nil while nothing is guessed
-	guessed timed       // the decision before which the last guess was made
+	without model.State // while nothing is known: with every lost call left out; nil if that is not known either
+	guessed timed       // the decision since which that is so
 	fuzzy   bool        // the state may lie within a microsecond of the true one
-	last    checkpoint  // of the last guess
 	eras    []era
-	expired bool // the key may have been gone when the clock was last set
-	again   int  // the place in all at which to look for the state again after a difference, and how many decisions
-	pause   int  // to leave out after that, if it is not found
+	again   int // the place in all at which to look for the state again after a difference, and how many decisions
+	pause   int // to leave out after that, if it is not found
 	found
 }
 
@@ -41,113 +41,186 @@ type found struct {
 	difference *Difference // the first that nothing explains
 	over       int64       // events admitted where the rule denies, in all differences
 	under      int64       // events denied where the rule admits
-	open       *Difference // the first that a lost call may explain, though none was found that does
+	open       *Difference // the first that lost calls may explain, though they were too many to tell
 	replayed   int64       // decisions that the model makes too
 	loose      int64       // decisions made while the state was not known
 	settledN   int64       // lost calls of which later replies told that they had counted
-	excused    bool        // open, and the state was never known again
+	excused    bool        // nothing was known again at the end
 }
 
+// mostGuesses is how many guesses are followed at once.
+const mostGuesses = 64
+
 // replay follows the model through all decisions.
-func replay(decided, lost []timed, fresh model.State, eras []era) found {
+func replay(decided, lost []timed, rule model.Rule, eras []era) found {
 	tries := 10_000 + 500*len(lost) // enough for some lost calls before each reply that shows them
-	s := search{fresh: fresh, state: fresh, lost: lost, tries: &tries, eras: eras}
+	if !rule.AtOnce {               // where two of no name would be one holder
+		lost = nameless(decided, lost)
+	}
+	s := search{rule: rule, guesses: []guess{{most: rule.Fresh, lost: lost}}, lost: lost, tries: &tries, eras: eras}
 	for at := 0; at < len(decided); {
 		group := decided[at : at+tie(decided[at:])]
 		s.step(decided, at, group)
 		at += len(group)
 	}
-	s.excused = s.state == nil
+	s.excused = len(s.guesses) == 0
+	s.settle()
 	return s.found
+}
+
+// nameless are the lost calls, without the ids that no other call bears, since by those alone they differ from others of
+// their cost.
+func nameless(decided, lost []timed) []timed {
+	calls := map[string]int{}
+	for _, t := range lost {
+		calls[t.Request.ID]++
+	}
+	for _, t := range decided {
+		if n, ok := calls[t.Request.ID]; ok {
+			calls[t.Request.ID] = n + 1
+		}
+	}
+	lost = slices.Clone(lost)
+	for i, t := range lost {
+		if calls[t.Request.ID] == 1 {
+			op := *t.Op
+			op.Request.ID = ""
+			lost[i].Op = &op
+		}
+	}
+	return lost
 }
 
 // step takes the decisions of one microsecond, which begin at a place in all.
 func (s *search) step(decided []timed, at int, group []timed) {
-	defer func() { s.previous = group[0] }()
-	s.expired = false
-	if s.previous.Op != nil && s.previous.era() != group[0].era() {
+	defer func() { s.previous, s.era = group[0], group[0].era() }()
+	if s.era != group[0].era() {
 		s.newEra(group[0])
 	}
 	s.forget(group)
-	if d := s.generous(group); d != nil {
-		s.differ(d, decided, at, group)
-		return
-	}
-	if s.state == nil && !s.resumes(decided, at) {
-		s.loose += int64(len(group))
-		return
-	}
-	d := s.follow(group)
-	if known := s.state; d != nil && s.expired {
-		s.state = s.fresh
-		if s.follow(group) == nil {
-			d = nil
-		} else {
-			s.state = known
+	if len(s.guesses) == 0 {
+		if d := s.generous(group); d != nil {
+			s.differ(d, decided, at, group)
+			return
+		}
+		if !s.resumes(decided, at) {
+			s.loose += int64(len(group))
+			return
 		}
 	}
-	switch {
-	case d == nil, s.guessing(group) && s.retime(decided, at, group):
+	s.gaveUp = false
+	next := s.spare[:0]
+	for _, g := range s.guesses {
+		next = s.expand(g, group, next)
+	}
+	if len(next) > 1 {
+		next = distinct(next)
+	}
+	if len(next) > 0 && len(next) <= mostGuesses {
+		s.guesses, s.spare = next, s.guesses
 		s.replayed += int64(len(group))
-	case s.guessing(group) || s.gaveUp || s.fuzzy && near(*d):
-		if s.open == nil {
-			s.open = d
-		}
-		s.guess(group)
-		s.state, s.fuzzy = nil, false
-		s.loose += int64(len(group))
-	default:
+		return
+	}
+	_, want, _ := s.guesses[0].check(group[0])
+	d := &Difference{Op: *group[0].Op, Want: want}
+	if len(next) == 0 && !s.gaveUp && !(s.fuzzy && near(*d)) {
 		s.differ(d, decided, at, group)
+		return
 	}
+	if s.open == nil {
+		s.open = d
+	}
+	s.loosen(group[len(group)-1])
+	s.take(group)
+	s.loose += int64(len(group))
 }
 
-// newEra goes over a step of the clock. What was guessed weighs for two windows of the new clock; and the state without
-// lost calls is pulled to it by the first request, even if that was denied. A key whose TTL had passed before a step back
-// may have been taken away by then, or not, and lives on if not; and where a lost call may have been the first, the time of
-// the pull is not known, and all that can be said is that nothing is more generous than a fresh key.
-func (s *search) newEra(first timed) {
-	if s.guessed.Op != nil {
-		s.guessed = first
-	}
-	pulled := slices.ContainsFunc(s.lost, func(t timed) bool { return t.Call < first.Return }) // by a lost call, at its time
-	_, end := s.eras[s.previous.era()].bounds(s.eras[s.previous.era()].to)
-	gone := func(state model.State) bool { return state != nil && !end.IsZero() && state.Expires().Before(end) }
-	s.expired = gone(s.state)
-	switch {
-	case s.expired, pulled, gone(s.without):
-		s.without, s.guessed = s.fresh, first
-	case s.without != nil:
-		pull := first.Request
-		pull.Cost = limiter.MaxCost
-		s.without, _ = s.without.Check(first.Decision.At, pull)
-	}
-}
-
-// guessing tells whether a lost call that may still come in, or a guess at when one did, can explain anything.
-func (s *search) guessing(group []timed) bool {
-	for _, t := range s.lost {
-		if t.Call < latestReturn(group) {
-			return true
+// distinct makes one of guesses that hold the same, after which all may come in that may after any of them.
+func distinct(guesses []guess) []guess {
+	kept := guesses[:0]
+	for _, g := range guesses {
+		if i := slices.IndexFunc(kept, g.alike); i >= 0 {
+			kept[i].lost = union(kept[i].lost, g.lost)
+		} else {
+			kept = append(kept, g)
 		}
 	}
-	return s.without != nil
+	return kept
 }
 
-// forget drops the lost calls that can no longer come in, and ends the time of guesses when all that was guessed has
-// left the window.
+// union is two lists by call as one.
+func union(a, b []timed) []timed {
+	all := slices.Concat(a, b)
+	sortTimed(all)
+	return slices.CompactFunc(all, func(x, y timed) bool { return x.Op == y.Op })
+}
+
+// loosen lets go of all guesses: at a decision, and for two windows from it, nothing is known but that the key was fresh
+// once.
+func (s *search) loosen(at timed) {
+	s.settle()
+	s.guesses, s.without, s.guessed, s.fuzzy = nil, s.rule.Fresh, at, false
+}
+
+// settle counts the lost calls that came in.
+func (s *search) settle() {
+	if len(s.guesses) > 0 {
+		s.settledN += s.guesses[0].settled
+	}
+}
+
+// newEra goes over a step of the clock. The first request pulls the state to the new clock, even if it was denied. If it
+// may have been a lost one, or a guess was blurred, the time of that is not known, and all that can be said for two windows
+// is that nothing is more generous than a fresh key. A key whose TTL had passed before a step back may have been taken
+// away by then, or not, and lives on if not.
+func (s *search) newEra(first timed) {
+	_, end := s.eras[s.era].bounds(s.eras[s.era].to)
+	gone := func(state model.State) bool { return !end.IsZero() && state.Expires().Before(end) }
+	if len(s.guesses) == 0 {
+		s.guessed = first
+		switch {
+		case s.without == nil:
+		case s.pulled(first) || gone(s.without):
+			s.without = s.rule.Fresh
+		default:
+			pull := first.Request
+			pull.Cost, pull.Act = limiter.MaxCost, model.Take
+			s.without, _ = s.without.Check(first.Decision.At, pull)
+		}
+		return
+	}
+	if s.pulled(first) || slices.ContainsFunc(s.guesses, func(g guess) bool { return g.blurred(s.previous.at) }) {
+		s.loosen(first)
+		return
+	}
+	if g := s.guesses[0]; slices.ContainsFunc(s.guesses, func(g guess) bool { return gone(g.most) }) {
+		g.most = s.rule.Fresh
+		s.guesses = append(s.guesses, g)
+	}
+}
+
+// pulled tells whether a lost call may have been the first of an era.
+func (s *search) pulled(first timed) bool {
+	return slices.ContainsFunc(s.lost, func(t timed) bool { return t.Call < first.Return })
+}
+
+// forget drops the lost calls that can no longer come in.
 func (s *search) forget(group []timed) {
-	call := group[0].Call
+	if len(s.lost) == 0 || s.previous.Op == nil {
+		return
+	}
+	call := s.previous.Call
 	for _, t := range group {
 		call = min(call, t.Call)
 	}
-	for i := 0; i < len(s.lost); i++ {
-		if until := s.lost[i].Until; until != 0 && until < call && s.previous.Op != nil && until < s.previous.Call {
-			s.lost = without(s.lost, i)
-			i--
-		}
+	over := func(t timed) bool { return t.Until != 0 && t.Until < call }
+	if !slices.ContainsFunc(s.lost, over) {
+		return
 	}
-	if s.without != nil && s.state != nil && weighsNoMore(s.guessed, group[0]) {
-		s.without = nil
+	left := func(lost []timed) []timed { return slices.DeleteFunc(slices.Clone(lost), over) }
+	s.lost = left(s.lost)
+	for i := range s.guesses {
+		s.guesses[i].lost = left(s.guesses[i].lost)
 	}
 }
 
@@ -162,7 +235,7 @@ func weighsNoMore(then, now timed) bool {
 func (s *search) recover(decided []timed, at int) bool {
 	if s.guessed.Op != nil && weighsNoMore(s.guessed, decided[at]) {
 		if state := s.since(decided[:at], decided[at]); s.makes(state, decided[at:], probation) {
-			s.state = state
+			s.know(state)
 			return true
 		}
 	}
@@ -171,11 +244,17 @@ func (s *search) recover(decided []timed, at int) bool {
 	}
 	for _, state := range s.takes(decided[at-1]) {
 		if s.makes(state, decided[at:], 5*probation) {
-			s.state, s.fuzzy = state, true
+			s.know(state)
+			s.fuzzy = true
 			return true
 		}
 	}
 	return false
+}
+
+// know takes a state for what the key holds.
+func (s *search) know(state model.State) {
+	s.guesses, s.without = []guess{{most: state, lost: s.lost}}, nil
 }
 
 // probation is how many decisions a state that was recovered has to make before it is believed.
@@ -187,7 +266,7 @@ func (s *search) since(decided []timed, now timed) model.State {
 	for from > 0 && !weighsNoMore(decided[from-1], now) && decided[from-1].era() == now.era() {
 		from--
 	}
-	state := s.fresh
+	state := s.rule.Fresh
 	for _, t := range decided[from:] {
 		if t.Decision.Allowed {
 			state, _ = state.Check(t.Decision.At, t.Request)
@@ -206,14 +285,14 @@ func (s *search) takes(t timed) (states []model.State) {
 	for cost := int64(1); cost <= most; cost++ {
 		r := t.Request
 		r.Cost = cost
-		_, full := s.fresh.Check(d.At, r)
+		_, full := s.rule.Fresh.Check(d.At, r)
 		if !full.Allowed {
 			break
 		}
 		if full.ResetAfter < d.ResetAfter {
 			continue
 		}
-		state, _ := s.fresh.Check(d.At.Add(d.ResetAfter-full.ResetAfter), r)
+		state, _ := s.rule.Fresh.Check(d.At.Add(d.ResetAfter-full.ResetAfter), r)
 		peek := r
 		peek.Cost = 0
 		if _, got := state.Check(d.At, peek); got.Remaining == d.Remaining && got.ResetAfter == d.ResetAfter {
@@ -225,14 +304,14 @@ func (s *search) takes(t timed) (states []model.State) {
 
 // makes tells whether a state leads to the next n decisions.
 func (s *search) makes(state model.State, decided []timed, n int) bool {
-	probe := search{state: state}
+	g := guess{most: state}
 	for at := 0; at < min(n, len(decided)); {
 		group := decided[at : at+tie(decided[at:])]
-		next, d := probe.anyOrder(group)
-		if d != nil {
+		tries := among(len(group))
+		var ok bool
+		if g, ok = g.follow(group, &tries); !ok {
 			return false
 		}
-		probe.state = next
 		at += len(group)
 	}
 	return len(decided) > 0
@@ -255,105 +334,15 @@ func tie(decided []timed) int {
 	return n
 }
 
-// follow steps the state through decisions of one microsecond, with lost calls before them if it must.
-func (s *search) follow(group []timed) *Difference {
-	next, difference := s.anyOrder(group)
-	if difference == nil {
-		s.state = next
-		return nil
-	}
-	if s.together(group) || s.apart(group) {
-		return nil
-	}
-	return difference
-}
-
-// together puts some of the lost calls in at one instant: those that a server did in one go when it went on.
-func (s *search) together(group []timed) bool {
-	var may []int
-	for i, t := range s.lost {
-		if t.Call < latestReturn(group) && t.Request.Cost > 0 && len(may) < 8 {
-			may = append(may, i)
-		}
-	}
-	for set := 1; set < 1<<len(may); set++ {
-		var in []timed
-		for bit, i := range may {
-			if set>>bit&1 == 1 {
-				in = append(in, s.lost[i])
-			}
-		}
-		for _, at := range s.instants(in, group) {
-			if *s.tries--; *s.tries < 0 {
-				return false
-			}
-			if state, ok := takeAll(s.state, in, at); ok {
-				branch := search{state: state}
-				if next, d := branch.anyOrder(group); d == nil {
-					s.last = checkpoint{s.state, s.previous, group[0], in, slices.Repeat([]time.Time{at}, len(in))}
-					s.putIn(group, in, next)
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-// takeAll is the state after calls that were all admitted at one time.
-func takeAll(state model.State, in []timed, at time.Time) (model.State, bool) {
-	for _, t := range in {
-		next, d := state.Check(at, t.Request)
-		if !d.Allowed {
-			return nil, false
-		}
-		state = next
-	}
-	return state, true
-}
-
-// apart puts lost calls in one by one, each at an instant of its own.
-func (s *search) apart(group []timed) bool {
-	for i, t := range s.lost {
-		if t.Call >= latestReturn(group) {
-			break
-		}
-		for _, at := range s.instants(s.lost[i:i+1], group) {
-			with, d := s.state.Check(at, t.Request)
-			if !d.Allowed {
-				continue // leaves no trace
-			}
-			if *s.tries--; *s.tries < 0 {
-				return false
-			}
-			branch := search{state: with, previous: s.previous, lost: without(s.lost, i), tries: s.tries, without: s.state}
-			if branch.follow(group) == nil {
-				s.guess(group)
-				s.last = checkpoint{}
-				s.state, s.lost, s.settledN = branch.state, branch.lost, s.settledN+1+branch.settledN
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// guess begins to follow what the rule does without the lost calls, from before the group on.
-func (s *search) guess(group []timed) {
-	s.guessed = group[len(group)-1]
-	if s.without == nil && s.state != nil {
-		s.without = s.state
-		s.take(group)
-	}
-}
-
 // generous finds a decision that no lost call can explain.
 func (s *search) generous(group []timed) *Difference {
 	if s.without == nil {
 		return nil
 	}
-	if len(group) == 1 {
-		t := group[0]
+	for _, t := range group {
+		if s.rule.AtOnce {
+			continue
+		}
 		_, want := s.without.Check(t.Decision.At, t.Request)
 		if t.Decision.Allowed && !want.Allowed || t.Decision.Allowed == want.Allowed && t.Decision.Remaining > want.Remaining {
 			return &Difference{Op: *t.Op, Want: want}
@@ -363,54 +352,13 @@ func (s *search) generous(group []timed) *Difference {
 	return nil
 }
 
+// take lets the state without lost calls take what was admitted.
 func (s *search) take(group []timed) {
 	for _, t := range group {
 		if t.Decision.Allowed {
 			s.without, _ = s.without.Check(t.Decision.At, t.Request)
 		}
 	}
-}
-
-// anyOrder steps the model through a group in some order that agrees with real time and with every decision.
-func (s *search) anyOrder(group []timed) (model.State, *Difference) {
-	next, got := s.state.Check(group[0].Decision.At, group[0].Request)
-	if len(group) == 1 && same(got, group[0].Decision) {
-		return next, nil
-	}
-	if len(group) > 1 {
-		tries := 1_000 + len(group)*len(group) // enough for any number of equal requests
-		if next, ok := permute(s.state, group, &tries); ok {
-			return next, nil
-		}
-		s.gaveUp = s.gaveUp || tries < 0
-	}
-	return nil, &Difference{Op: *group[0].Op, Want: got}
-}
-
-func permute(state model.State, group []timed, tries *int) (model.State, bool) {
-	if len(group) == 0 {
-		return state, true
-	}
-	firstReturn := group[0].Return
-	for _, t := range group {
-		firstReturn = min(firstReturn, t.Return)
-	}
-	for i, t := range group {
-		if t.Call > firstReturn {
-			continue // another had returned by then
-		}
-		if *tries--; *tries < 0 {
-			return nil, false
-		}
-		next, got := state.Check(t.Decision.At, t.Request)
-		if !same(got, t.Decision) {
-			continue
-		}
-		if end, ok := permute(next, without(group, i), tries); ok {
-			return end, true
-		}
-	}
-	return nil, false
 }
 
 func same(a, b limiter.Decision) bool {

@@ -236,10 +236,11 @@ func showTime(t time.Time) string {
 	return fmt.Sprintf("after ms %d", t.UnixMilli())
 }
 
-// atomics are the rows of the catalogue that claim to keep their rule.
+// atomics are the rows of the catalogue that claim to keep their rule, of how many per time. The semaphore, of which
+// nobody asks more than one, has walks of its own.
 func atomics() (rows []target.Entry) {
 	for _, e := range target.Catalogue() {
-		if e.Atomic() {
+		if e.Atomic() && !e.Rule.AtOnce {
 			rows = append(rows, e)
 		}
 	}

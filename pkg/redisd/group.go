@@ -1,0 +1,249 @@
+package redisd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Group is several private servers that stand in for one another: a cluster, or a master and its replicas under the
+// eyes of sentinels. Each listens on a port of 127.0.0.1 that was free a moment before, and on a Unix socket, over which
+// the group itself is led. It keeps nothing on disk but what its nodes must remember of each other.
+//
+// Its times are far shorter than those of a deployment, so that a failover takes a second or two. On a machine so busy
+// that a node hears nothing for that long, a failover may come that nobody ordered; Masters tells.
+//
+// What it gives up: a group whose clock is set, since the nodes tell by their clocks who is gone.
+type Group struct {
+	nodes     []*Node // masters first
+	sentinels []*Node
+	slots     bool // it is a cluster
+}
+
+// Starter starts one server of a group, as Start and StartKept do.
+type Starter func(ctx context.Context, opts Options) (Running, error)
+
+// Node is one server of a group.
+type Node struct {
+	Running
+	Addr string // 127.0.0.1:PORT
+	Port string
+	bus  string // port of the cluster's own traffic
+	id   string // in the cluster
+	rdb  *redis.Client
+}
+
+// Client is a client of this node alone, over its socket. It is closed with the group.
+func (n *Node) Client() *redis.Client { return n.rdb }
+
+// groupLimit bounds the start of a group and each failover. Healthy ones need one to three seconds.
+const groupLimit = 30 * time.Second
+
+// portTries is how often a node that finds its port taken tries another.
+const portTries = 5
+
+// startNode starts one server on ports of its own.
+func startNode(ctx context.Context, start Starter, opts Options) (*Node, error) {
+	args := opts.Args
+	for try := 1; ; try++ {
+		ports, err := freePorts(2)
+		if err != nil {
+			return nil, err
+		}
+		n := &Node{Addr: "127.0.0.1:" + ports[0], Port: ports[0], bus: ports[1]}
+		opts.Args = append([]string{"--bind", "127.0.0.1", "--port", n.Port}, args...)
+		if slices.Contains(args, "--cluster-enabled") {
+			opts.Args = append(opts.Args, "--cluster-port", n.bus)
+		}
+		if n.Running, err = start(ctx, opts); err == nil {
+			n.rdb = redis.NewClient(&redis.Options{
+				Network: "unix", Addr: n.Socket(), Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
+				ReadTimeout: nodeTimeout,
+			})
+			return n, nil
+		}
+		if try == portTries || ctx.Err() != nil {
+			return nil, err
+		}
+	}
+}
+
+// freePorts returns ports of 127.0.0.1 on which nobody listens. Somebody else may take one before it is used.
+func freePorts(n int) (ports []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close()
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		ports = append(ports, port)
+	}
+	return ports, nil
+}
+
+// startNodes starts n servers at once. Where one fails, those that started are closed.
+func startNodes(ctx context.Context, start Starter, n int, opts Options) ([]*Node, error) {
+	nodes, errs := make([]*Node, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { nodes[i], errs[i] = startNode(ctx, start, opts) })
+	}
+	wg.Wait()
+	nodes = slices.DeleteFunc(nodes, func(n *Node) bool { return n == nil })
+	if err := errors.Join(errs...); err != nil {
+		return nil, errors.Join(err, (&Group{nodes: nodes}).Close())
+	}
+	return nodes, nil
+}
+
+// Nodes are the masters and replicas, those that began as masters first.
+func (g *Group) Nodes() []*Node { return g.nodes }
+
+// Sentinels are those that watch; none of a cluster.
+func (g *Group) Sentinels() []*Node { return g.sentinels }
+
+// Cluster tells whether the nodes share slots.
+func (g *Group) Cluster() bool { return g.slots }
+
+// Entry is the node that a client is to begin with: the first of a cluster, else a sentinel.
+func (g *Group) Entry() *Node {
+	if g.slots {
+		return g.nodes[0]
+	}
+	return g.sentinels[0]
+}
+
+// Version returns the servers' version.
+func (g *Group) Version() string { return g.nodes[0].Version() }
+
+// Masters are the nodes that take writes now, in the order of Nodes.
+func (g *Group) Masters(ctx context.Context) (masters []*Node) {
+	for _, n := range g.nodes {
+		if master, _ := n.role(ctx); master {
+			masters = append(masters, n)
+		}
+	}
+	return masters
+}
+
+// role tells whether a node takes itself for a master, and whether it is a replica that hears its master.
+func (n *Node) role(ctx context.Context) (master, linked bool) {
+	said, err := n.rdb.Do(ctx, "ROLE").Slice()
+	if err != nil || len(said) < 3 {
+		return false, false
+	}
+	return said[0] == "master", said[0] == "slave" && len(said) > 3 && said[3] == "connected"
+}
+
+// MasterOf is the node that a key is written to now.
+func (g *Group) MasterOf(ctx context.Context, key string) (*Node, error) {
+	masters := g.Masters(ctx)
+	if len(masters) == 0 {
+		return nil, errors.New("no node of the group is a master")
+	}
+	if !g.slots {
+		return masters[0], nil
+	}
+	for _, n := range masters {
+		slot, err := n.rdb.ClusterKeySlot(ctx, key).Result()
+		if err != nil {
+			return nil, fmt.Errorf("ask for the slot of a key: %w", err)
+		}
+		if n.owns(ctx, slot) {
+			return n, nil
+		}
+	}
+	return nil, errors.New("no node of the cluster has the slot of the key")
+}
+
+// owns tells whether a master of a cluster takes a slot for its own.
+func (n *Node) owns(ctx context.Context, slot int64) bool {
+	ranges, err := n.rdb.ClusterSlots(ctx).Result()
+	return err == nil && slices.ContainsFunc(ranges, func(r redis.ClusterSlot) bool {
+		return int64(r.Start) <= slot && slot <= int64(r.End) && len(r.Nodes) > 0 && r.Nodes[0].ID == n.id
+	})
+}
+
+// replicaOf is a node that hears a master, nil if none does.
+func (g *Group) replicaOf(ctx context.Context, master *Node) *Node {
+	for _, n := range g.nodes {
+		said, err := n.rdb.Do(ctx, "ROLE").Slice()
+		if err == nil && len(said) > 3 && said[0] == "slave" && fmt.Sprint(said[1], ":", said[2]) == master.Addr && said[3] == "connected" {
+			return n
+		}
+	}
+	return nil
+}
+
+// Settle waits until every node that lives is a master or hears one, and all of a cluster agree on who has what.
+func (g *Group) Settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, groupLimit)
+	defer cancel()
+	if g.slots {
+		return until(ctx, "the cluster agrees", func() bool { return g.agrees(ctx) })
+	}
+	return until(ctx, "the replicas hear their master and the sentinels know them", func() bool { return g.watched(ctx) })
+}
+
+// until asks again and again whether a condition holds.
+func until(ctx context.Context, what string, holds func() bool) error {
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for !holds() {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait until %s: %w", what, ctx.Err())
+		}
+	}
+	return nil
+}
+
+// Err returns why the first of the servers died that nobody killed, nil while all are well.
+func (g *Group) Err() error {
+	for _, n := range slices.Concat(g.nodes, g.sentinels) {
+		select {
+		case <-n.Done():
+			if err := n.Err(); err != nil {
+				return err
+			}
+		default:
+		}
+	}
+	return nil
+}
+
+// Close kills all servers and removes their folders. Closing again does nothing.
+func (g *Group) Close() error {
+	all := slices.Concat(g.sentinels, g.nodes)
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, n := range all {
+		wg.Go(func() { errs[i] = errors.Join(ignoreClosed(n.rdb.Close()), n.Running.Close()) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, redis.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// command runs a command on a node, of which only the error counts.
+func (n *Node) command(ctx context.Context, words ...any) error {
+	if err := n.rdb.Do(ctx, words...).Err(); err != nil {
+		return fmt.Errorf("%s: %w", strings.TrimSpace(fmt.Sprintln(words[:min(2, len(words))]...)), err)
+	}
+	return nil
+}
