@@ -231,7 +231,7 @@ func (x *explorer) afterwards(ctx context.Context, survivor limiter.Limiter) (*V
 		if l == nil {
 			continue
 		}
-		t = t.Add(x.judge.longest + time.Millisecond)
+		t = t.Add(x.judge.longest + 2*time.Millisecond)
 		x.setClock(t)
 		d, err := patiently(ctx, l, x.client, 1, "later-"+strconv.Itoa(n))
 		if err != nil {

@@ -53,7 +53,7 @@ func (k key[L]) Check(at time.Time, r Request) (State, limiter.Decision) {
 	case written && a.reset == 0: // a TTL of 0 deletes
 		k = key[L]{}
 	case written:
-		k = key[L]{next, t/1000 + (a.reset+999)/1000}
+		k = key[L]{next, (t + a.reset + 999) / 1000}
 	}
 	return k, a.decision(t)
 }

@@ -35,7 +35,8 @@ type State interface {
 	// Check returns the next state and the decision of a request that arrives at the given time of the server's clock,
 	// and changes nothing. A state whose TTL has passed at that time is a fresh key.
 	Check(at time.Time, r Request) (State, limiter.Decision)
-	// Expires is the last millisecond at which the key still lives, as PEXPIRETIME tells it; zero if there is no key,
+	// Expires is the last millisecond at which the key may still live, as PEXPIRETIME tells it: the first that begins when
+	// the state no longer counts, or later, since in Redis 8 the key may be gone as soon as it begins. It is zero if there is no key,
 	// time.UnixMilli(math.MaxInt64) if it has no TTL.
 	Expires() time.Time
 }

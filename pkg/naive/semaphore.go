@@ -63,7 +63,7 @@ func (s naiveSemaphore) CheckID(ctx context.Context, client string, cost int64, 
 		return s.held(ctx, key, t, false)
 	}
 	add := redis.NewIntCmd(ctx, "zadd", key, t+s.window(), id)
-	if err := s.multi(ctx, s.rdb, add, add, s.expire(ctx, key)); err != nil {
+	if err := s.multi(ctx, s.rdb, add, add, s.expire(ctx, key, t)); err != nil {
 		return limiter.Decision{}, err
 	}
 	return s.admitted(count.Val() + 1), nil

@@ -46,6 +46,7 @@ type turnstile struct {
 	state  model.State
 	last   limiter.Decision
 	told   [2]int // denials and grants
+	doomed bool   // the key was dying before the clock moved
 }
 
 func newTurnstile(s *stage, e target.Entry) *turnstile {
@@ -69,14 +70,18 @@ func (w *turnstile) semaphore(l limiter.Limit) *limiter.Semaphore {
 // make makes one call and tells how script and model differ.
 func (w *turnstile) make(c call, l limiter.Limit, id string) error {
 	var want limiter.Decision
-	r := c.model
+	r, doomed := c.model, w.doomed || w.dying(w.state)
 	r.Limit, r.ID = l, id
 	w.state, want = w.state.Check(w.now, r)
 	got, err := c.script(w.semaphore(l), w.stage, id)
 	if err != nil {
 		return err
 	}
-	if dies := w.expires(w.key); got != want || !dies.Equal(w.state.Expires()) {
+	dies := w.expires(w.key)
+	if (got != want || !dies.Equal(w.state.Expires())) && doomed {
+		w.state, want = w.entry.Rule.Fresh.Check(w.now, r)
+	}
+	if got != want || !dies.Equal(w.state.Expires()) {
 		return fmt.Errorf("script: %s, dies %s\nmodel:  %s, dies %s",
 			show(got), showTime(dies), show(want), showTime(w.state.Expires()))
 	}
@@ -91,7 +96,7 @@ func (w *turnstile) make(c call, l limiter.Limit, id string) error {
 
 // honest asks what was denied 1 µs before its wait is over, and when it is, and puts the key back.
 func (w *turnstile) honest(c call, l limiter.Limit, id string) error {
-	if w.last.RetryAfter <= 0 || w.now.Add(w.last.RetryAfter).After(latest) {
+	if w.last.RetryAfter <= 0 || w.now.Add(w.last.RetryAfter).After(latest) || w.dying(w.state) {
 		return nil
 	}
 	now, state, wait := w.now, w.state, w.last.RetryAfter
@@ -150,6 +155,7 @@ func (w *turnstile) live(g *rand.Rand, steady bool, moves int) (trail []string, 
 			l = own
 		}
 		step, c, id := w.step(g, l), calls[min(g.IntN(7), 6)%4], fmt.Sprint("id", g.IntN(12))
+		w.doomed = w.dying(w.state)
 		w.pass(step)
 		trail = append(trail, fmt.Sprintf("%v later %s %s of %d for %v", step, c.name, id, l.Events, l.Window))
 		if g.IntN(persist) == 0 {
