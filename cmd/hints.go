@@ -197,6 +197,7 @@ func named(err error) string {
 func bare(err error) string {
 	var errno syscall.Errno
 	var dns *net.DNSError
+	var address *net.AddrError
 	var path *os.PathError
 	var failed *limiter.Error
 	switch {
@@ -204,6 +205,8 @@ func bare(err error) string {
 		return errno.Error()
 	case errors.As(err, &dns):
 		return dns.Err
+	case errors.As(err, &address):
+		return address.Err
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return "timed out"
 	case errors.As(err, &path):
