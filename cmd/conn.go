@@ -64,9 +64,18 @@ func (f *connFlags) service(ctx context.Context, e *env, flags *pflag.FlagSet) (
 }
 
 // named is the server of an experiment: flag, RLCTL_URL. Where neither names one, given is false and the experiment
-// starts its own.
+// starts its own, to which flags that say how to talk to another mean nothing.
 func (f *connFlags) named(ctx context.Context, e *env, flags *pflag.FlagSet) (conn target.Conn, given bool, err error) {
-	return f.read(ctx, e, flags, "RLCTL_URL")
+	conn, given, err = f.read(ctx, e, flags, "RLCTL_URL")
+	if given || err != nil {
+		return conn, given, err
+	}
+	for _, name := range []string{"user", "pass", "pass-file", "db", "tls", "cacert", "cert", "key", "sni", "insecure", "sentinel-master"} {
+		if flags.Changed(name) {
+			return conn, false, usageError{fmt.Errorf("--%s: no server is named", name), "name it: -u redis://HOST:PORT, or --host, --port or --socket"}
+		}
+	}
+	return conn, false, nil
 }
 
 // read takes the place from the flags, else from the first variable that is set, and then what other flags change.

@@ -71,7 +71,7 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 	}
 	switch class(e) {
 	case limiter.ClassUnreachable:
-		return fmt.Sprintf("cannot reach %s (%s)", at, why), cmp.Or(tlsHint(e.err), reachHint(e.at, typed))
+		return fmt.Sprintf("cannot reach %s (%s)", at, why), cmp.Or(tlsHint(e.at, e.err), reachHint(e.at, typed))
 	case limiter.ClassNoAnswer:
 		what = fmt.Sprintf("%s did not answer (%s)", at, why)
 		if limiter.Counted(e) {
@@ -79,7 +79,7 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 		}
 		return what, "wait longer: --timeout 5s    a server that wants TLS: --tls"
 	case limiter.ClassAuth:
-		return fmt.Sprintf("%s refused: %s", at, why), cmp.Or(tlsHint(e.err),
+		return fmt.Sprintf("%s refused: %s", at, why), cmp.Or(tlsHint(e.at, e.err),
 			"log in: REDISCLI_AUTH=... or --pass-file FILE, with --user NAME    rights: redis-cli ACL WHOAMI")
 	case limiter.ClassWrongType:
 		return fmt.Sprintf("%s: %s", at, why), "the key belongs to something else; take another word: --prefix WORD"
@@ -136,7 +136,7 @@ func exhausted(err error) bool {
 }
 
 // tlsHint is what to do where TLS is at fault, "" where it is not.
-func tlsHint(err error) string {
+func tlsHint(at string, err error) string {
 	var alert *net.OpError
 	var noTLS tls.RecordHeaderError
 	var unknown x509.UnknownAuthorityError
@@ -153,6 +153,8 @@ func tlsHint(err error) string {
 		return "verify it by a name that it bears: --sni NAME"
 	case errors.As(err, &untrusted):
 		return "the server has to show another; to take any, and know nobody: --insecure"
+	case (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)) && strings.HasSuffix(at, " tls"):
+		return "does it want certificates of its clients? --cert FILE --key FILE" // it may hang up before the alert is read
 	case errors.Is(err, syscall.ECONNRESET):
 		return "is it a server that wants TLS? --tls"
 	}

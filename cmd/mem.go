@@ -45,6 +45,9 @@ func newMem(e *env, conn *connFlags) *cobra.Command {
 		if p.Conn, given, err = conn.named(c.Context(), e, flags); err != nil {
 			return err
 		}
+		if !given && p.Conn.Cluster {
+			return usagef("--cluster: mem starts a single server; of a cluster name a node: --host, --port")
+		}
 		p.Private = !given
 		return runMem(c.Context(), e, p, out)
 	}

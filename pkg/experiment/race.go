@@ -74,7 +74,7 @@ func (p Race) Validate(catalogue []target.Entry) error {
 	case p.RTT < 0 || p.RTT > p.Conn.Timeout/2:
 		return fmt.Errorf("--rtt: want 0 to half the --timeout of %s, got %s", p.Conn.Timeout, p.RTT)
 	case p.RTT > 0 && (!p.Private || p.Conn.Cluster || p.Failover):
-		return fmt.Errorf("--rtt: is laid before a single private server only")
+		return fmt.Errorf("--rtt: is laid before a private server only, and before no cluster")
 	case p.Failover && !p.Private:
 		return fmt.Errorf("--failover: kills servers, and none but its own")
 	case p.Failover && (p.Attempts > 0 || p.Mix || p.GoroutinesOnly):

@@ -42,13 +42,24 @@ func (h *holdings) add(from, until int64) {
 	}
 }
 
-// releases are the first call by which each id was to be given back.
-func releases(ops []history.Op) map[string]*history.Op {
-	first := map[string]*history.Op{}
+// releases are the calls by which each id was to be given back.
+type releases map[string][]*history.Op
+
+func releasesOf(ops []history.Op) releases {
+	all := releases{}
 	for i := range ops {
-		op := &ops[i]
-		if op.Released() && (first[op.Request.ID] == nil || op.Call < first[op.Request.ID].Call) {
-			first[op.Request.ID] = op
+		if op := &ops[i]; op.Released() {
+			all[op.Request.ID] = append(all[op.Request.ID], op)
+		}
+	}
+	return all
+}
+
+// after is the first call to give back what an admission took; nil if there is none.
+func (r releases) after(admission *history.Op) (first *history.Op) {
+	for _, op := range r[admission.Request.ID] {
+		if op.Call > admission.Call && (first == nil || op.Call < first.Call) {
+			first = op
 		}
 	}
 	return first
@@ -56,7 +67,7 @@ func releases(ops []history.Op) map[string]*history.Op {
 
 // holders is the most that certainly held at once.
 func holders(ops []history.Op, eras []era) (most int64) {
-	given := releases(ops)
+	given := releasesOf(ops)
 	ours := holdings{}                  // in ns
 	servers := map[int]holdings{-1: {}} // in µs, by era
 	for i := range ops {
@@ -64,7 +75,7 @@ func holders(ops []history.Op, eras []era) (most int64) {
 		if !op.Admitted() || op.Request.Cost == 0 {
 			continue
 		}
-		back := given[op.Request.ID]
+		back := given.after(op)
 		if op.Decision.At.IsZero() {
 			until := op.Call + shorter(op.Request.Limit.Window.Nanoseconds()).Nanoseconds()
 			if back != nil {

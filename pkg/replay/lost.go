@@ -28,7 +28,7 @@ func (s *search) expand(g guess, group []timed, list []guess) []guess {
 		list = append(list, next)
 	}
 	s.gaveUp = s.gaveUp || tries < 0
-	if len(g.lost) == 0 || ok && !g.blurred(group[0].at) && !s.hides(group[0]) && !g.trades(group) {
+	if len(g.lost) == 0 || ok && !g.blurred(group[0].at) && !s.hides(group[0]) && !(s.rule.AtOnce && g.trades(group)) {
 		return list // no event came in that the reply does not show
 	}
 	return s.withLost(placing{guess: g, base: g.most, at: s.earliest(group[0])}, group, list)
@@ -124,6 +124,9 @@ func (s *search) put(p placing, i int, group []timed) []placing {
 	now, floor := head.Decision.At, lastOf(p.at, s.called(t, head))
 	switch {
 	case s.rule.Memory == model.Level && s.rule.Untold == 0:
+		if i < p.after { // what is used up adds up in any order
+			return nil
+		}
 		return s.pour(p.with(i), group)
 	case s.rule.Memory == model.Windows || s.rule.Memory == model.Shares:
 		var found []placing
@@ -245,6 +248,9 @@ func resetAfter(state model.State, group []timed) time.Duration {
 
 // whenRoom is the earliest time from one to another at which a state has room for a call.
 func whenRoom(state model.State, r model.Request, from, to time.Time) (at time.Time, ok bool) {
+	if _, d := state.Check(from, r); d.Allowed {
+		return from, !from.After(to)
+	}
 	span := int(to.Sub(from)/time.Microsecond) + 1
 	i := sort.Search(span, func(i int) bool {
 		_, d := state.Check(from.Add(time.Duration(i)*time.Microsecond), r)
