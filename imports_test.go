@@ -32,7 +32,7 @@ var rows = []row{
 	{"pkg/policy", "pkg/limiter"},
 	{"pkg/metrics", "pkg/limiter"},
 	{"pkg/httplimit", "pkg/limiter"},
-	{"pkg/hold", "pkg/limiter pkg/target"},
+	{"pkg/hold", "pkg/limiter pkg/policy pkg/target"},
 	{"pkg/serve", "pkg/httplimit pkg/limiter pkg/metrics pkg/policy pkg/target"},
 	{"pkg/redisd", ""},
 	{"pkg/redisd/redisdtest", "pkg/redisd"},
@@ -40,10 +40,12 @@ var rows = []row{
 	{"pkg/explore", "pkg/limiter pkg/model pkg/outside pkg/redisd pkg/target pkg/wire"},
 	{"pkg/certificate", ""}, // it shares nothing with what it checks
 	{"pkg/report", ""},
+	{"pkg/doctor", "scripts pkg/limiter pkg/target pkg/report"},
 	{"internal/check", ""},
 	{"internal/results", ""},
 	{"examples/workers/go", "pkg/limiter"},
 	{"pkg/experiment", anythingBelow},
+	{"internal/matrix", "pkg/experiment pkg/redisd pkg/report"},
 	{"cmd", anythingBelow},
 	{".", "cmd"},
 }

@@ -30,7 +30,7 @@ func TestOnACluster(t *testing.T) {
 		try  func(t *testing.T, g *redisd.Group, at []string)
 	}{
 		{"scripts", scriptsOnACluster}, {"ids", idsOnACluster}, {"hold", holdOnACluster}, {"race", raceOnACluster}, {"bench", benchOnACluster},
-		{"mem", memOnACluster},
+		{"mem", memOnACluster}, {"doctor", doctorOnACluster},
 		{"rights", rightsOnACluster}, {"move", checksWhileASlotMoves}, {"failover", checksAcrossAFailover},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.try(t, g, at) })

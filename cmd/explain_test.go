@@ -44,7 +44,7 @@ func TestExplainKeepsItsSchema(t *testing.T) {
 			t.Errorf("%s: %d admitted, %s, %q", row.Limiter, admitted, row.Verdict, row.First.Kind)
 		}
 	}
-	for _, name := range []string{"naive-log", "naive-pipeline", "naive-counter", "naive-bucket", "local-bucket", "charging-log"} {
+	for _, name := range []string{"naive-log", "naive-pipeline", "naive-counter", "naive-bucket", "local-bucket", "charging-log", "naive-semaphore"} {
 		if !broken[name] {
 			t.Errorf("%s was not seen to fail", name)
 		}

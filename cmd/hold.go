@@ -13,7 +13,7 @@ import (
 
 func newHold(e *env, conn *connFlags) *cobra.Command {
 	p := hold.Plan{Limit: 1}
-	lease, wait := window(30*time.Second), patience(0)
+	lease, wait, onFailure := window(30*time.Second), patience(0), policyFlags{}
 	c := &cobra.Command{
 		Use:   "hold KEY [flags] -- COMMAND...",
 		Short: "Run a command while it holds one of a few slots",
@@ -33,6 +33,8 @@ func newHold(e *env, conn *connFlags) *cobra.Command {
 	flags.Var(whole{&p.Limit, 0, limiter.MaxEvents}, "limit", "how many may hold KEY at once")
 	flags.Var(&lease, "lease", "how long a slot stays taken after its holder has died")
 	flags.Var(&wait, "wait", "how long to wait for a slot; 0 asks once")
+	onFailure.register(c)
+	flags.Lookup("on-failure").Usage = "if Redis does not decide: fail, run without a slot (open) or take it for no slot (closed)"
 	for _, name := range []string{"limit", "lease", "wait"} {
 		completeWords(c, name, nil)
 	}
@@ -42,6 +44,7 @@ func newHold(e *env, conn *connFlags) *cobra.Command {
 		if p.Conn, err = conn.service(c.Context(), e, flags); err != nil {
 			return err
 		}
+		p.Policy = onFailure.read(e, p.Conn)
 		if err := p.Validate(); err != nil {
 			return usage(err)
 		}

@@ -62,6 +62,7 @@ func (g *gate) start(flags ...string) *exec.Cmd {
 	args := slices.Concat([]string{"hold", "key", "-s", g.server.Socket()}, flags, []string{"--", "held", g.server.Socket()})
 	c := rlctl(g.T, args...)
 	c.Stderr = &bytes.Buffer{}
+	c.WaitDelay = 5 * time.Second // a command that outlives its hold keeps stderr open
 	c.Env = append(os.Environ(), "PATH="+commands(g.T, path))
 	if err := c.Start(); err != nil {
 		g.Fatal(err)

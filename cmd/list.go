@@ -62,8 +62,10 @@ func newListRecord(entry target.Entry) listRecord {
 	if !entry.Atomic() {
 		r.Kind, r.Twin, r.Flaw = "naive", &entry.Twin, &entry.Flaw
 	}
-	if source, ok := scripts.Source(entry.Name); ok {
-		r.ScriptSHA1 = new(scripts.SHA1(source))
+	for _, script := range []string{entry.Name, entry.Name + "_acquire"} { // of the semaphore's three the one that decides
+		if source, ok := scripts.Source(script); ok {
+			r.ScriptSHA1 = new(scripts.SHA1(source))
+		}
 	}
 	return r
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func newProve(e *env, conn *connFlags) *cobra.Command {
-	p := experiment.Prove{Skew: true, Starts: []explore.Start{explore.Empty, explore.OneLeft}}
+	p := experiment.Prove{Skew: true, Release: true, Starts: []explore.Start{explore.Empty, explore.OneLeft}}
 	st := experiment.Stress{}
 	kept, proof, strangers, yes, lag := "", "", outsideFlags{}, false, duration(0)
 	limit, exploring, stressing, lasts, seed := limitFlags{}, true, false, duration(20*time.Second), hex(0)

@@ -107,6 +107,7 @@ func newRoot(e *env) *cobra.Command {
 		newCheck(e, conn),
 		newHold(e, conn),
 		newServe(e, conn),
+		newDoctor(e, conn),
 		newScript(e, conn),
 		newReport(e),
 		newList(e),

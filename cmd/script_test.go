@@ -56,11 +56,11 @@ var update = flag.Bool("update", false, "rewrite what the scripts compare with")
 //	redis do WORD...          send a command and print the reply
 //	service KIND [tls]        a limiter behind HTTP, of a kind in services_test.go; sets SERVICE, and writes ca.pem for tls
 //	nginx BURST               an nginx that limits ?key= to 60 a minute; sets NGINX
-//	certificates              write ca.pem, server.pem, client.pem and others, with their keys
 //	serve start [FLAG...]     an rlctl serve on a free port; sets SERVE, and its log is the file LOG
 //	serve stop SIGNAL CODE    stop it, and hold it to its exit code
 //	get URL [COUNT]           ask COUNT times; writes each answer as curl -i does, headers sorted, and its body to the file body
 //	until PATTERN URL         ask until the answer fits
+//	certificates              write ca.pem, server.pem, client.pem and others, with their keys
 //	exits CODE COMMAND...     run a command that ends with this exit code
 //	keeps SCHEMA FILE         hold each JSON document of a file against a schema in docs/schemas
 func TestScripts(t *testing.T) {
@@ -71,8 +71,8 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"redis": redisCommand, "exits": exits, "keeps": keeps, "service": serviceCommand, "nginx": nginxCommand,
+			"serve": serveCommand, "get": getCommand, "until": untilCommand,
 			"certificates": certificates,
-			"serve":        serveCommand, "get": getCommand, "until": untilCommand,
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "pty" {

@@ -66,6 +66,6 @@ end
 local reset = 0
 if cur > 0 then reset = W - e end
 if write then
-  redis.call('SET', KEYS[1], string.format('%.0f %.0f', t, cur), 'PX', string.format('%.0f', math.ceil(reset / 1000)))
+  redis.call('SET', KEYS[1], string.format('%.0f %.0f', t, cur), 'PX', string.format('%.0f', math.ceil((reset + t % 1000) / 1000)))
 end
 return {allowed, math.max(0, L - cur), retry, reset, t}

@@ -131,6 +131,6 @@ if write then
   else
     state = string.format('%.0f %.0f %.0f', t + f, g, L)
   end
-  redis.call('SET', KEYS[1], state, 'PX', string.format('%.0f', math.ceil(reset / 1000)))
+  redis.call('SET', KEYS[1], state, 'PX', string.format('%.0f', math.ceil((reset + t % 1000) / 1000)))
 end
 return {allowed, B - used, retry, reset, t}

@@ -71,5 +71,5 @@ end
 
 local reset = 0
 if count > 0 then reset = call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] - time end
-if write then call('PEXPIRE', key, string.format('%.0f', math.ceil(reset / 1000))) end
+if write then call('PEXPIRE', key, string.format('%.0f', math.ceil((reset + t % 1000) / 1000))) end
 return {allowed, math.max(0, L - count), retry, reset, t}

@@ -113,6 +113,6 @@ elseif prev > 0 then
 end
 if write then
   redis.call('SET', KEYS[1], string.format('%.0f %.0f %.0f', t, cur, prev),
-    'PX', string.format('%.0f', math.ceil(reset / 1000)))
+    'PX', string.format('%.0f', math.ceil((reset + t % 1000) / 1000)))
 end
 return {allowed, math.max(0, L - cur - weight), retry, reset, t}

@@ -104,6 +104,6 @@ if write then
     local dead = call('ZCARD', key) - count - marks
     if dead > 0 then call('ZREMRANGEBYRANK', key, '0', string.format('%.0f', math.min(dead, 1000) - 1)) end
   end
-  call('PEXPIRE', key, string.format('%.0f', math.ceil(reset / 1000)))
+  call('PEXPIRE', key, string.format('%.0f', math.ceil((reset + t % 1000) / 1000)))
 end
 return {allowed, math.max(0, L - count), retry, reset, t}

@@ -119,6 +119,6 @@ local reset = q + math.ceil((r + frac) / L)
 if write then
   redis.call('HSET', KEYS[1], 'used', string.format('%.0f', used), 'frac', string.format('%.0f', frac),
     'at', string.format('%.0f', t), 'window', ARGV[2])
-  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.ceil(reset / 1000)))
+  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.ceil((reset + t % 1000) / 1000)))
 end
 return {allowed, free, retry, reset, t}

@@ -48,7 +48,7 @@ local refusals = {
 local function take_apart(text)
   text = string.gsub(text, "^ERR Error running script %(call to [^)]*%): ", "@")
   text = string.gsub(text, "^@@?user_script:%d+: ", "@")
-  local body, place = string.match(text, "^(.-)( script: %x+, on @?user_script:.*)$")
+  local body, place = string.match(text, "^(.-)( script: %x*,? ?on @?user_script:.*)$")
   local in_script = place ~= nil or string.sub(text, 1, 1) == "@"
   text = string.gsub(body or text, "^@", "")
   text = string.gsub(text, "^(E?R?R? ?)@?user_script:%d+: ", "%1")

@@ -231,6 +231,7 @@ describe("an answer", function()
     ["ERR max number of clients reached"] = { "other", false },
     ["WRONGTYPE Operation against a key" .. AT] = { "wrong-type", true },
     ["ERR user_script:41: attempt to compare nil with number" .. AT] = { "script", true },
+    ["WRONGTYPE Operation against a key, as Valkey 9.1 says it script: on @user_script:41."] = { "wrong-type", true },
     ["ERR The user executing the script can't run this command or subcommand" .. AT] = { "auth", true },
     ["ERR Error running script (call to f_00): @user_script:41: user_script:41: oh"] = { "script", true },
   } do

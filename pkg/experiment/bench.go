@@ -125,7 +125,17 @@ func Paths() []string {
 }
 
 func (p Bench) rows(catalogue []target.Entry) ([]target.Entry, error) {
-	return named(catalogue, p.Limiters)
+	return perTime(catalogue, p.Limiters)
+}
+
+// perTime are the limiters of those names, or all of how many per time if there are none: what it costs to tell how many
+// hold at once is nothing to compare with that.
+func perTime(catalogue []target.Entry, names []string) ([]target.Entry, error) {
+	rows, err := named(catalogue, names)
+	if len(names) == 0 {
+		rows = slices.DeleteFunc(slices.Clone(rows), func(e target.Entry) bool { return e.Rule.AtOnce })
+	}
+	return rows, err
 }
 
 func (p Bench) paths() []string {

@@ -6,7 +6,8 @@ import (
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
-// certify makes the certificate of an interval in which a limiter broke its rule; nil if there is none.
+// certify makes the certificate of an interval in which a limiter broke its rule; nil if there is none, as by a rule of
+// how many at once: that nobody gave back in between is nothing that a list of admissions shows.
 func certify(e target.Entry, key string, worst *replay.Interval, seed, command string) *certificate.Certificate {
 	if worst == nil {
 		return nil

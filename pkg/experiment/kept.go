@@ -28,6 +28,7 @@ func kinds() map[string]func() Result {
 		JudgeSchema:      func() Result { return &JudgeResult{} },
 		ZooSchema:        func() Result { return &ZooResult{} },
 		PeersSchema:      func() Result { return &PeersResult{} },
+		MatrixSchema:     func() Result { return &MatrixResult{} },
 		ComparisonSchema: func() Result { return &Comparison{} },
 	}
 }

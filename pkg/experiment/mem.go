@@ -81,7 +81,7 @@ const nothingKept = "none"
 
 // rows are the limiters to measure.
 func (p Mem) rows(catalogue []target.Entry) ([]target.Entry, error) {
-	rows, err := named(catalogue, p.Limiters)
+	rows, err := perTime(catalogue, p.Limiters)
 	if err != nil {
 		return nil, err
 	}

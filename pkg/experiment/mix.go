@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rlctl/rlctl/pkg/fleet"
@@ -9,9 +10,13 @@ import (
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
-// rows are what races in its turn: each limiter, or all of them together.
+// rows are what races in its turn: each limiter, or all of them together. At a cost above 1 the whole catalogue is without
+// those that take one event a request.
 func (p Race) rows(catalogue []target.Entry) ([]target.Entry, error) {
 	rows, err := named(catalogue, p.Limiters)
+	if len(p.Limiters) == 0 && p.Cost > 1 {
+		rows = slices.DeleteFunc(slices.Clone(rows), func(e target.Entry) bool { return e.Unit })
+	}
 	if err != nil || !p.Mix {
 		return rows, err
 	}

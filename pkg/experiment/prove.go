@@ -28,6 +28,7 @@ type Prove struct {
 	Starts   []explore.Start // of each limiter
 	Crash    bool            // at most one client dies
 	Skew     bool            // what clocks break is explored on clocks that differ, too
+	Release  bool            // what can be given back is, in explorations of their own
 	Explain  bool            // show a schedule of each limiter step by step
 	Schedule string          // the id of the one schedule to run; the rest of the plan is in it, but for Explain and Prefix
 	Prefix   string
@@ -98,6 +99,11 @@ func (p Prove) plans(catalogue []target.Entry) ([]scheduled, error) {
 				plan.Limit.Events, plan.Limit.Burst = int64(p.Clients*p.Calls)-1, 0
 			}
 			out = append(out, scheduled{Plan: plan})
+			if e.Releases() && e.Atomic() && p.Release {
+				giving := plan
+				giving.Release = true
+				out = append(out, scheduled{Plan: giving})
+			}
 			if (e.BrokenBy == target.Skew || e.Callers) && p.Skew {
 				plan.Skew = true
 				out = append(out, scheduled{Plan: plan})

@@ -43,6 +43,7 @@ type proveRecord struct {
 	Calls     int             `json:"calls"`
 	Start     explore.Start   `json:"start"`
 	Skew      bool            `json:"skew"`
+	Release   bool            `json:"release"`
 	Slots     int64           `json:"slots"`
 	Orders    int64           `json:"orders"`
 	States    int64           `json:"states"`
@@ -57,7 +58,7 @@ type proveRecord struct {
 
 func (row ProveRow) record() proveRecord {
 	return proveRecord{
-		row.Limiter, row.Atomic, row.BrokenBy, row.Clients, row.Calls, row.Start, row.Skew, row.Slots, row.Orders, row.States,
+		row.Limiter, row.Atomic, row.BrokenBy, row.Clients, row.Calls, row.Start, row.Skew, row.Release, row.Slots, row.Orders, row.States,
 		row.Crashes, row.Violating, row.Verdict, row.Reason, row.Expected, row.First.Kind, row.First.Schedule,
 	}
 }
@@ -139,6 +140,9 @@ func (row ProveRow) start() string {
 	}
 	if row.Skew {
 		text += ", clocks differ"
+	}
+	if row.Release {
+		text += ", given back"
 	}
 	return text
 }

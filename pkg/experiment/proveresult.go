@@ -45,7 +45,8 @@ type ProveRow struct {
 	Clients   int             `json:"clients"`
 	Calls     int             `json:"calls"`
 	Start     explore.Start   `json:"start"`
-	Skew      bool            `json:"skew"`      // client i's clock is i refills of one event ahead
+	Skew      bool            `json:"skew"`      // client i's clock is i refills of one event ahead, or i leases
+	Release   bool            `json:"release"`   // each call is followed by one that gives back what it took, or did not get
 	Slots     int64           `json:"slots"`     // events that were left when they began
 	Orders    int64           `json:"orders"`    // complete schedules
 	States    int64           `json:"states"`    // that were told apart
@@ -123,7 +124,7 @@ func (p Prove) result(env Env, version string) *ProveResult {
 func (p scheduled) row(found explore.Result) ProveRow {
 	return ProveRow{
 		Limiter: p.Entry.Name, Atomic: p.Entry.Atomic(), Twin: p.Entry.Twin, BrokenBy: p.Entry.BrokenBy, Mode: "explore",
-		Clients: p.Clients, Calls: p.Calls, Start: p.Start, Skew: p.Skew, Slots: found.Slots, Orders: found.Orders,
+		Clients: p.Clients, Calls: p.Calls, Start: p.Start, Skew: p.Skew, Release: p.Release, Slots: found.Slots, Orders: found.Orders,
 		States: found.States, Crashes: found.Crashes, Violating: found.Violating, Retries: found.Retries, Faults: []StressFault{}, Verdict: replay.Held,
 		First: p.schedule(found.Shown, found.Slots), Found: p.found(found.Found),
 	}
@@ -158,11 +159,16 @@ func (p scheduled) schedule(s explore.Schedule, slots int64) ProveSchedule {
 			row.Reply = new(step.Reply.String())
 		}
 		if step.Ended >= 0 {
-			row.Allowed = new(s.Calls[step.Ended].Decision.Allowed)
-			if *row.Allowed {
+			call := s.Calls[step.Ended]
+			row.Allowed = new(call.Decision.Allowed)
+			switch {
+			case !*row.Allowed:
+			case call.Release:
+				slots++
+			default:
 				slots--
+				row.Over = slots < 0
 			}
-			row.Over = *row.Allowed && slots < 0
 		}
 		out.Steps = append(out.Steps, row)
 	}

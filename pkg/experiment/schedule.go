@@ -18,7 +18,7 @@ import (
 //	naive-counter:k2c1:100/1m0s:last:ABAB
 //
 // the limiter; clients and calls of each; limit, window and, after another slash, a burst; the start, with "+skew" where
-// the clients' clocks differ; and who goes at each step, in lower case who dies in it.
+// the clients' clocks differ, and "+release" where they give back what they took; and who goes at each step, in lower case who dies in it.
 type scheduled struct {
 	explore.Plan
 	order string // empty: all of them
@@ -34,10 +34,16 @@ func (p scheduled) id(order string) string {
 	if p.Skew {
 		start += skewed
 	}
+	if p.Release {
+		start += releasing
+	}
 	return fmt.Sprintf("%s:k%dc%d:%s:%s:%s", p.Entry.Name, p.Clients, p.Calls, limit, start, order)
 }
 
-const skewed = "+skew"
+const (
+	skewed    = "+skew"
+	releasing = "+release"
+)
 
 var errSchedule = errors.New("--schedule: want an id as prove shows it, like naive-counter:k2c1:100/1m0s:last:ABAB")
 
@@ -66,9 +72,13 @@ func (p Prove) scheduled(catalogue []target.Entry) (scheduled, error) {
 	if err != nil {
 		return scheduled{}, fmt.Errorf("--schedule: %w", err)
 	}
-	start, skew := strings.CutSuffix(fields[2], skewed)
+	start, release := strings.CutSuffix(fields[2], releasing)
+	start, skew := strings.CutSuffix(start, skewed)
+	if release && !e.Releases() {
+		return scheduled{}, errSchedule
+	}
 	s := scheduled{order: fields[3], Plan: explore.Plan{
-		Entry: e, Start: explore.Start(start), Skew: skew, Crash: strings.ToUpper(fields[3]) != fields[3], Prefix: p.Prefix,
+		Entry: e, Start: explore.Start(start), Skew: skew, Release: release, Crash: strings.ToUpper(fields[3]) != fields[3], Prefix: p.Prefix,
 	}}
 	if _, err := fmt.Sscanf(fields[0], "k%dc%d", &s.Clients, &s.Calls); err != nil {
 		return scheduled{}, errSchedule

@@ -94,9 +94,9 @@ func connect(ctx context.Context, s *server) (*server, error) {
 	return s, nil
 }
 
-// version finds the server's version in its INFO; Valkey tells there, too, which Redis it equals.
+// version finds the server's version in its INFO; Valkey and Redict tell there, too, which Redis they equal.
 func version(info string) string {
-	for _, field := range []string{"valkey_version:", "redis_version:"} {
+	for _, field := range []string{"valkey_version:", "redict_version:", "redis_version:"} {
 		if _, rest, ok := strings.Cut(info, "\n"+field); ok {
 			v, _, _ := strings.Cut(rest, "\r")
 			return v

@@ -82,7 +82,7 @@ func (s *stressing) judge(ctx context.Context, e target.Entry, base string, run 
 			row.Immortal++
 			row.worsen(replay.Broken, "a key was left without a TTL")
 		}
-		if longest := e.Rule.Longest(s.Limit) + time.Millisecond; ttl > longest && writtenAfter(of[key], s.steps) && e.BrokenBy != target.Skew {
+		if longest := e.Rule.Longest(s.Limit) + 2*time.Millisecond; ttl > longest && writtenAfter(of[key], s.steps) && e.BrokenBy != target.Skew {
 			row.worsen(replay.Broken, fmt.Sprintf("a key was left with a TTL of %v, where %v suffices", ttl, longest))
 		}
 	}

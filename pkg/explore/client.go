@@ -141,7 +141,10 @@ func (x *explorer) options(i int) []limiter.Option {
 	}
 	skew := int64(0)
 	if x.plan.Skew {
-		skew = int64(i) * x.plan.Limit.Window.Microseconds() / x.plan.Limit.Events
+		skew = int64(i) * x.plan.Limit.Window.Microseconds()
+		if !x.plan.Entry.Rule.AtOnce {
+			skew /= x.plan.Limit.Events
+		}
 	}
 	return append(opts, limiter.WithClock(func() time.Time { return time.UnixMicro(x.now.Load() + skew) }))
 }
@@ -175,6 +178,9 @@ func (x *explorer) prepare(ctx context.Context) error {
 			return err
 		}
 		if _, err := patiently(ctx, c.limiter, x.client, 0, "peek"); err != nil {
+			return fmt.Errorf("prepare a client: %w", err)
+		}
+		if _, err := x.giveBack(ctx, c.limiter, "peek"); err != nil { // what it never took
 			return fmt.Errorf("prepare a client: %w", err)
 		}
 	}
@@ -249,6 +255,14 @@ func check(ctx context.Context, l limiter.Limiter, key string, cost int64, id st
 		return l.CheckID(ctx, key, cost, id)
 	}
 	return l.Check(ctx, key, cost)
+}
+
+// giveBack gives back what the request of that id took, if clients of the plan do.
+func (x *explorer) giveBack(ctx context.Context, l limiter.Limiter, id string) (limiter.Decision, error) {
+	if !x.plan.Release {
+		return limiter.Decision{}, nil
+	}
+	return l.(limiter.Releaser).Release(ctx, x.client, id)
 }
 
 // end ends what a limiter keeps running.

@@ -65,7 +65,8 @@ type Plan struct {
 	Calls   int           // of cost 1 that each client makes, 1 to MaxCalls
 	Start   Start
 	Crash   bool // at most one client dies, after any command of its own
-	Skew    bool // client i's clock is i·W/L ahead of the server's, so that it sees i events refilled
+	Skew    bool // client i's clock is ahead of the server's: by i·W/L, in which i events refill, or by i leases
+	Release bool // after each call a client gives back what it took, or did not get: another call; of a limiter.Releaser
 	Prefix  string
 }
 

@@ -238,7 +238,8 @@ func TestATTLThatIsNotTheRulesIsSeen(t *testing.T) {
 			return limiter.Func(func(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
 				d, err := l.Check(ctx, key, cost)
 				if d.Remaining == 3 { // of 5: the second of two clients
-					err = errors.Join(err, rdb.PExpire(ctx, "ratelimit:{"+key+"}:gcra", d.ResetAfter+off).Err())
+					dies := d.At.Add(d.ResetAfter + time.Millisecond - time.Microsecond).Truncate(time.Millisecond)
+					err = errors.Join(err, rdb.PExpireAt(ctx, "ratelimit:{"+key+"}:gcra", dies.Add(off)).Err())
 				}
 				return d, err
 			})

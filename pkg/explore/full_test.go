@@ -116,13 +116,14 @@ func TestMergingPositionsChangesNoCount(t *testing.T) {
 	}
 	for _, e := range target.Catalogue() {
 		name := e.Name
-		if slices.Contains([]string{"naive-bucket", "naive-log", "naive-pipeline", "watch-bucket"}, name) { // more than three commands
+		if slices.Contains([]string{"naive-bucket", "naive-log", "naive-pipeline", "naive-semaphore", "watch-bucket"}, name) { // more than three commands
 			continue
 		}
 		same(name, 3, func(p *Plan) { p.Crash = true })
 		same(name, 3, func(p *Plan) { p.Crash, p.Start, p.Limit.Events = true, Empty, 2 })
 	}
 	same("naive-counter", 2, func(p *Plan) { p.Calls = 2 })
+	same("semaphore", 3, func(p *Plan) { p.Crash, p.Release = true, true })
 	same("watch-bucket", 2, func(p *Plan) { p.Start, p.Limit.Events, p.Crash = Empty, 2, true })
 }
 

@@ -45,6 +45,9 @@ func newJudge(p Plan, at time.Time) (judge, error) {
 	if p.Start == OneLeft {
 		for left, n := capacity-1, 0; left > 0; n++ {
 			cost := min(left, limiter.MaxLogCost)
+			if rule.AtOnce {
+				cost = 1
+			}
 			next, d := j.start.Check(at, model.Request{Limit: p.Limit, Cost: cost, ID: fmt.Sprint("fill-", n)})
 			if !d.Allowed {
 				return j, fmt.Errorf("the rule itself refuses with %d to go", left)
@@ -60,17 +63,12 @@ func newJudge(p Plan, at time.Time) (judge, error) {
 
 // verdict judges a complete schedule and what it left behind; nil if the rule was kept.
 func (j judge) verdict(calls []Call, left snapshot) *Violation {
-	admitted, open, last, refused, charged := int64(0), int64(0), -1, -1, -1
+	open, refused, charged := int64(0), -1, -1
 	for i, c := range calls {
 		switch {
 		case c.Died:
 			open++
-		case !c.Ended():
-		case c.Decision.Allowed:
-			admitted++
-			if last < 0 || c.Last > calls[last].Last {
-				last = i
-			}
+		case !c.Ended() || c.Decision.Allowed:
 		default:
 			refused = i
 			if c.Charged {
@@ -78,6 +76,7 @@ func (j judge) verdict(calls []Call, left snapshot) *Violation {
 			}
 		}
 	}
+	admitted, last := atOnce(calls)
 	if admitted > j.slots {
 		return &Violation{Over, last, fmt.Sprintf("%d admitted where %d could be", admitted, j.slots)}
 	}
@@ -93,7 +92,7 @@ func (j judge) verdict(calls []Call, left snapshot) *Violation {
 		return !j.plan.Entry.Own() || j.plan.Entry.Rule.Untold&model.Lifetime != 0 || left.diesAs(s)
 	})
 	switch {
-	case end == nil && refused >= 0 && admitted+open < j.slots:
+	case end == nil && refused >= 0 && admitted+open < j.slots && !j.plan.Release:
 		return &Violation{Under, refused, "refused although there was room"}
 	case end == nil:
 		return &Violation{Differs, -1, "no order of the calls explains what they were told"}
@@ -115,15 +114,15 @@ func (j judge) minds() bool {
 	return j.plan.Entry.BrokenBy == target.Nothing || j.plan.Entry.BrokenBy == target.Denial
 }
 
-// lifetimes looks at the TTLs that were left, which no order of the calls excuses. Redis rounds none down, so a
-// millisecond is not too much.
+// lifetimes looks at the TTLs that were left, which no order of the calls excuses. They are whole milliseconds
+// and must not end early, so that less than two are not too much.
 func (j judge) lifetimes(left snapshot) *Violation {
 	for _, k := range left {
 		ttl := k.ttl(j.at)
 		switch {
 		case k.dies < 0:
 			return &Violation{Lifetime, -1, "a key was left without a TTL"}
-		case ttl > j.longest+time.Millisecond && !j.plan.Skew:
+		case ttl > j.longest+2*time.Millisecond && !j.plan.Skew:
 			return &Violation{Lifetime, -1, fmt.Sprintf("a key was left with a TTL of %v, where %v suffices", ttl, j.longest)}
 		}
 	}
@@ -143,13 +142,21 @@ func (j judge) explained(calls []Call, done uint, state model.State, willDo func
 		if c.before&^done != 0 {
 			continue
 		}
-		id := fmt.Sprint(Name(c.Client), i)
-		next, d := state.Check(j.at, model.Request{Limit: j.plan.Limit, Cost: 1, ID: id})
+		next, d := state.Check(j.at, j.request(c, i))
 		if (c.Died || j.same(c.Decision, d)) && j.explained(calls, done|1<<i, next, willDo) {
 			return true
 		}
 	}
 	return !open && willDo(state)
+}
+
+// request is call i as the rule sees it.
+func (j judge) request(c Call, i int) model.Request {
+	r := model.Request{Limit: j.plan.Limit, Cost: 1, ID: fmt.Sprint(Name(c.Client), i)}
+	if c.Release {
+		r.ID, r.Cost, r.Act = fmt.Sprint(Name(c.Client), i-1), 0, model.Release
+	}
+	return r
 }
 
 // same compares a decision with the rule's: every field that it tells of a limiter whose own rule it is, and of one that

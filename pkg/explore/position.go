@@ -34,10 +34,8 @@ func (x *explorer) startPosition() position {
 	p := position{state: x.hold(x.start), actors: make([]actor, len(x.clients))}
 	for i := range x.clients {
 		p.actors[i].at = x.place(nil, "")
-		for range x.plan.Calls {
-			p.calls = append(p.calls, Call{Client: i, First: -1, Last: -1})
-		}
 	}
+	p.calls = x.plan.lineUp()
 	return p
 }
 
@@ -54,7 +52,7 @@ func (x *explorer) can(p position) []choice {
 	begins := false
 	for i, a := range p.actors {
 		switch {
-		case a.dead || a.ended == x.plan.Calls:
+		case a.dead || a.ended == x.plan.calls():
 			continue
 		case a.begun == 0 && begins && x.symmetric():
 			continue
@@ -79,7 +77,7 @@ func (x *explorer) step(ctx context.Context, p position, who choice) (next posit
 	p = p.clone()
 	i, a := who.client, &p.actors[who.client]
 	if a.begun == a.ended {
-		call := i*x.plan.Calls + a.begun
+		call := i*x.plan.calls() + a.begun
 		p.calls[call].First, p.calls[call].before = 0, p.ended
 		a.begun++
 		a.charged = false
@@ -101,7 +99,7 @@ func (x *explorer) step(ctx context.Context, p position, who choice) (next posit
 	}
 	if who.dies {
 		a.dead, p.crashed = true, true
-		p.calls[i*x.plan.Calls+a.begun-1].Died = true
+		p.calls[i*x.plan.calls()+a.begun-1].Died = true
 		return p, q.follows, true, nil
 	}
 	if a.at, err = x.after(ctx, i, a.at, reply); err != nil {
@@ -116,7 +114,7 @@ func (x *explorer) step(ctx context.Context, p position, who choice) (next posit
 // endCall notes what client i was told.
 func (x *explorer) endCall(p *position, i int) {
 	a := &p.actors[i]
-	n := i*x.plan.Calls + a.ended
+	n := i*x.plan.calls() + a.ended
 	call := &p.calls[n]
 	call.Last, call.Decision, call.Charged = 0, a.at.decision, a.charged && !a.at.decision.Allowed
 	a.ended++

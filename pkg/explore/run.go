@@ -36,19 +36,15 @@ func (x *explorer) begin(ctx context.Context) (*run, error) {
 }
 
 func (r *run) lineUp() {
-	for i := range r.clients {
-		for range r.plan.Calls {
-			r.s.Calls = append(r.s.Calls, Call{Client: i, First: -1, Last: -1})
-		}
-	}
+	r.s.Calls = r.plan.lineUp()
 }
 
 // call is the index of a client's call.
-func (r *run) call(client, n int) int { return client*r.plan.Calls + n }
+func (r *run) call(client, n int) int { return client*r.plan.calls() + n }
 
 func (r *run) canGo(i int) bool {
 	c := r.clients[i]
-	return !c.dead && c.ended < r.plan.Calls
+	return !c.dead && c.ended < r.plan.calls()
 }
 
 // step lets a client's parked command run, or lets it begin with the first of a call, and waits for what it does next.
@@ -81,8 +77,13 @@ func (r *run) beginCall(ctx context.Context, who int, step *Step) error {
 	c.charged = false
 	call.First, call.before = len(r.s.Steps), r.ended
 	id := Name(who) + strconv.Itoa(c.begun)
+	ask := func() (limiter.Decision, error) { return check(ctx, c.limiter, r.client, 1, id) }
+	if call.Release {
+		id = Name(who) + strconv.Itoa(c.begun-1) // of the call before
+		ask = func() (limiter.Decision, error) { return r.giveBack(ctx, c.limiter, id) }
+	}
 	go func() {
-		d, err := check(ctx, c.limiter, r.client, 1, id)
+		d, err := ask()
 		r.tell(event{client: who, decision: r.plan.Entry.Rule.Untold.Blank(d), err: err})
 	}()
 	return r.await(ctx, who, step)
@@ -230,7 +231,7 @@ func (x *explorer) afterwards(ctx context.Context, survivor limiter.Limiter) (*V
 		if l == nil {
 			continue
 		}
-		t = t.Add(x.judge.longest + time.Millisecond)
+		t = t.Add(x.judge.longest + 2*time.Millisecond)
 		x.setClock(t)
 		d, err := patiently(ctx, l, x.client, 1, "later-"+strconv.Itoa(n))
 		if err != nil {

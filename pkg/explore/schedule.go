@@ -34,12 +34,31 @@ type Step struct {
 // Call is one request of a client.
 type Call struct {
 	Client      int
+	Release     bool // of what the call before took
 	First, Last int  // its steps, from 0; -1 where it never began, or never ended
 	Died        bool // it began and its client died: it may have been counted
 	Charged     bool // it was refused, and changed what Redis held
 	Decision    limiter.Decision
 
 	before uint // a bit for each call that had ended when it began
+}
+
+// calls is how many each client makes.
+func (p Plan) calls() int {
+	if p.Release {
+		return 2 * p.Calls
+	}
+	return p.Calls
+}
+
+// lineUp are all calls of all clients, none of which has begun.
+func (p Plan) lineUp() (all []Call) {
+	for i := range p.Clients {
+		for n := range p.calls() {
+			all = append(all, Call{Client: i, Release: p.Release && n%2 == 1, First: -1, Last: -1})
+		}
+	}
+	return all
 }
 
 // Ended tells whether the client was told a decision.

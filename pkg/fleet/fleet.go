@@ -150,8 +150,8 @@ func (f *Fleet) gather(ctx context.Context, told []tale, measured bool) (Round, 
 	for i, t := range told {
 		r.Ops = append(r.Ops, t.ops...)
 		switch {
-		case t.done != nil && !measured && t.done.Calls() != int64(len(t.ops)):
-			return Round{}, fmt.Errorf("worker %d counted %d calls and told of %d", i, t.done.Calls(), len(t.ops))
+		case t.done != nil && !measured && t.done.Calls() != t.requests():
+			return Round{}, fmt.Errorf("worker %d counted %d calls and told of %d", i, t.done.Calls(), t.requests())
 		case t.done != nil:
 			r.Summary.Merge(t.done.Summary)
 			r.Usage.merge(t.done.Usage)

@@ -98,6 +98,16 @@ type tale struct {
 	err  error // and then how its tale ended: io.EOF, unless it spoke rubbish
 }
 
+// requests is how many of the calls wanted something; the others gave it back.
+func (t tale) requests() (n int64) {
+	for i := range t.ops {
+		if !t.ops[i].Released() {
+			n++
+		}
+	}
+	return n
+}
+
 // listen reads a worker's calls until it says it is done, or is gone; its open calls then have no end.
 func (p *process) listen(answered func()) tale {
 	var t tale
@@ -117,7 +127,7 @@ func (p *process) listen(answered func()) tale {
 		}
 		delete(open, m.Op.Client)
 		t.ops = append(t.ops, *m.Op)
-		if answered != nil {
+		if answered != nil && !m.Op.Released() {
 			answered()
 		}
 	}

@@ -216,8 +216,7 @@ func (w *worker) run(ctx context.Context, j Job, clients []limiter.Limiter) load
 	var wg sync.WaitGroup
 	for i, l := range clients {
 		wg.Go(func() {
-			recorded := history.Record(l, j.origin(i), func(op history.Op) { w.record(op) })
-			sums[i] = load.Run(ctx, recorded, j.plan(i))
+			sums[i] = load.Run(ctx, w.recorded(j, i, l), j.plan(i))
 		})
 	}
 	wg.Wait()

@@ -20,6 +20,7 @@ type line struct {
 	WindowUS int64         `json:"window_us"`
 	Burst    int64         `json:"burst,omitempty"`
 	Cost     int64         `json:"cost"`
+	Act      model.Act     `json:"act,omitempty"`
 	CallNS   int64         `json:"call_ns"`
 	ReturnNS int64         `json:"return_ns,omitempty"`
 	UntilNS  int64         `json:"until_ns,omitempty"`
@@ -48,7 +49,8 @@ func (o Op) MarshalJSON() ([]byte, error) {
 	l := line{
 		Proc: o.Proc, Client: o.Client, Seq: o.Seq, Key: o.Key, ID: o.Request.ID,
 		Limit: o.Request.Limit.Events, WindowUS: o.Request.Limit.Window.Microseconds(), Burst: o.Request.Limit.Burst,
-		Cost: o.Request.Cost, CallNS: o.Call, ReturnNS: o.Return, UntilNS: o.Until, Outcome: o.Outcome.String(), Class: o.Class,
+		Cost: o.Request.Cost, Act: o.Request.Act, CallNS: o.Call, ReturnNS: o.Return, UntilNS: o.Until,
+		Outcome: o.Outcome.String(), Class: o.Class,
 	}
 	if o.Outcome == Decided {
 		d := o.Decision
@@ -78,7 +80,7 @@ func (o *Op) UnmarshalJSON(data []byte) error {
 		Call: l.CallNS, Return: l.ReturnNS, Until: l.UntilNS, Outcome: outcome, Class: l.Class,
 		Request: model.Request{
 			Limit: limiter.Limit{Events: l.Limit, Window: time.Duration(l.WindowUS) * time.Microsecond, Burst: l.Burst},
-			Cost:  l.Cost, ID: l.ID,
+			Cost:  l.Cost, ID: l.ID, Act: l.Act,
 		},
 	}
 	if outcome == Decided {

@@ -39,10 +39,13 @@ type Op struct {
 }
 
 // Admitted tells whether the call was decided and allowed.
-func (o Op) Admitted() bool { return o.Outcome == Decided && o.Decision.Allowed }
+func (o Op) Admitted() bool { return o.Outcome == Decided && o.Decision.Allowed && !o.Released() }
 
 // Denied tells whether the call was decided and denied.
-func (o Op) Denied() bool { return o.Outcome == Decided && !o.Decision.Allowed }
+func (o Op) Denied() bool { return o.Outcome == Decided && !o.Decision.Allowed && !o.Released() }
+
+// Released tells whether the call was to give something back. Such a call is neither admitted nor denied.
+func (o Op) Released() bool { return o.Request.Act == model.Release }
 
 // outcomeOf tells how a call that returned err ended. An error that no limiter of ours classified may hide a decision.
 func outcomeOf(err error) (Outcome, limiter.Class) {

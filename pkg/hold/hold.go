@@ -9,6 +9,12 @@
 // with no renewal answered. Then the command is told to stop. That is all that can be done from outside: a command that
 // takes its time to stop runs beside the next holder, and one that must not has to check with what it writes to.
 //
+// Where Redis does not decide, a policy does. Error ends hold before the command has begun. Open runs the command without
+// a slot. Closed is no slot: it is asked for again for as long as the wait lasts. A lease that could not be renewed in
+// time is lost by all but Open, which lets the command run on without it. Neither makes up for anything afterwards: who
+// runs without a slot goes on without one. There is no breaker: hold asks a few times a lease, and a call that a breaker
+// kept back might have been the one to save it.
+//
 // Waiting is asking again: soon at first, then at most every quarter of a second, and when the told wait is over. There
 // is no queue, so nobody is served in turn, and nobody who died while waiting is waited for.
 package hold
@@ -24,6 +30,7 @@ import (
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/policy"
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
@@ -38,7 +45,8 @@ type Plan struct {
 	Wait    time.Duration // for a slot; 0 asks once
 	Command []string      // its name and arguments, at least the name
 	Prefix  string
-	Conn    target.Conn // Timeout, above 0, bounds each call
+	Conn    target.Conn   // Timeout, above 0, bounds each call
+	Policy  policy.Policy // what becomes of it where Redis does not decide; of it Mode and Failed
 
 	Stdin          io.Reader // the command's own where they are files
 	Stdout, Stderr io.Writer
@@ -69,6 +77,8 @@ func (p Plan) noSlot(d limiter.Decision) error {
 	switch {
 	case d.RetryAfter == limiter.Never:
 		err = errors.New("a limit of 0 has no slots")
+	case d.Degraded:
+		err = fmt.Errorf("no slot: Redis did not decide, which --on-failure %s takes for none", p.Policy.Mode)
 	case p.Wait == 0:
 		err = fmt.Errorf("no slot of %d is free", p.Limit)
 	}
@@ -93,6 +103,8 @@ func (p Plan) Validate() error {
 // Run waits for a slot, runs the command and returns its exit code, as a shell tells it: 128 and the signal's number if
 // a signal ended it. When the lease was lost meanwhile the code is LeaseLost.
 //
+// By a policy of Open it may have run without a slot, which Note tells.
+//
 // If the command was not run there is an error instead: an *Error, the *limiter.Error of a call, or the cause of ctx.
 // That ends the wait for a slot only: once the command runs, signals to this process are handed on to it.
 func (p Plan) Run(ctx context.Context) (code int, err error) {
@@ -115,36 +127,43 @@ func (p Plan) Run(ctx context.Context) (code int, err error) {
 	signals, stop := caught()
 	defer stop()
 	s := &slot{semaphore: semaphore, key: p.Key, id: limiter.NewIDs().Next(), lease: p.Lease, timeout: p.Conn.Timeout}
-	if err := p.wait(ctx, s, signals); err != nil {
+	if err := s.guard(p.Policy); err != nil {
 		return 0, err
+	}
+	held, err := p.wait(ctx, s, signals)
+	switch {
+	case err != nil:
+		return 0, err
+	case !held:
+		p.Note("the command runs WITHOUT a slot")
+		return p.runWithout(signals)
 	}
 	return p.hold(s, signals)
 }
 
-// wait asks until it has a slot. What may have been taken by a call that failed is given back.
-func (p Plan) wait(ctx context.Context, s *slot, signals <-chan os.Signal) error {
+// wait asks until it has a slot, or need not have one. What may have been taken by a call that failed is given back.
+func (p Plan) wait(ctx context.Context, s *slot, signals <-chan os.Signal) (held bool, err error) {
 	deadline := time.Now().Add(p.Wait)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		d, err := s.acquire(ctx)
-		switch {
-		case err != nil && limiter.Counted(err), err == nil && d.Allowed && ctx.Err() != nil:
+		if s.doubtful || err != nil && limiter.Counted(err) || err == nil && d.Allowed && ctx.Err() != nil {
 			_, _ = s.release()
 		}
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
 		if err != nil || d.Allowed {
-			return err
+			return !d.Degraded, err
 		}
 		left := time.Until(deadline)
 		if left <= 0 || d.RetryAfter == limiter.Never {
-			return p.noSlot(d)
+			return false, p.noSlot(d)
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		case signal := <-signals:
-			return &Error{signaled(signal.(syscall.Signal)), fmt.Errorf("%v while waiting for a slot", signal)}
+			return false, &Error{signaled(signal.(syscall.Signal)), fmt.Errorf("%v while waiting for a slot", signal)}
 		case <-time.After(max(time.Millisecond, min(left, d.RetryAfter, jittered(pause)))):
 		}
 	}
@@ -168,7 +187,7 @@ func (p Plan) hold(s *slot, signals <-chan os.Signal) (code int, err error) {
 		kept := make(chan struct{})
 		go func() {
 			defer close(kept)
-			lost <- s.keep(ended)
+			p.keep(ended, s, lost)
 		}()
 		code, err = c.supervise(signals, lost, p.Note)
 		stopKeeping()
@@ -177,7 +196,7 @@ func (p Plan) hold(s *slot, signals <-chan os.Signal) (code int, err error) {
 	stopKeeping()
 	held, failed := s.release()
 	switch {
-	case err != nil || code == LeaseLost:
+	case err != nil || code == LeaseLost || s.without.Load():
 	case failed != nil:
 		p.Note(fmt.Sprintf("the slot was not given back (%v); it comes back when its lease of %v ends", failed, p.Lease))
 	case !held:
@@ -185,4 +204,25 @@ func (p Plan) hold(s *slot, signals <-chan os.Signal) (code int, err error) {
 		code = LeaseLost
 	}
 	return code, err
+}
+
+// keep renews the lease until the command has ended, and tells when it is lost; but by Open an outage costs only the slot.
+func (p Plan) keep(ended context.Context, s *slot, lost chan<- error) {
+	err := s.keep(ended)
+	var unanswered *limiter.Error
+	if errors.As(err, &unanswered) && p.Policy.Mode == policy.Open {
+		s.without.Store(true)
+		p.Note(fmt.Sprintf("the lease was lost: %v; the command runs on WITHOUT a slot", err))
+		return
+	}
+	lost <- err
+}
+
+// runWithout runs the command without a slot.
+func (p Plan) runWithout(signals <-chan os.Signal) (code int, err error) {
+	c, err := p.start()
+	if err != nil {
+		return 0, err
+	}
+	return c.supervise(signals, nil, p.Note)
 }

@@ -3,9 +3,11 @@ package hold
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/policy"
 )
 
 // slot is one holder's place in a semaphore.
@@ -15,11 +17,35 @@ type slot struct {
 	lease     time.Duration
 	timeout   time.Duration // of each call
 	until     time.Time     // by this machine's monotonic clock: the lease has not ended before
+
+	guarded  limiter.Identified // the semaphore under the policy
+	doubtful bool               // the last acquisition failed, and may have been counted
+	without  atomic.Bool        // it was lost, and the command runs on
+}
+
+// guard puts acquisitions under a policy.
+func (s *slot) guard(p policy.Policy) error {
+	told := p.Failed
+	p.Failed = func(ctx context.Context, err error) {
+		s.doubtful = limiter.Counted(err)
+		if told != nil {
+			told(ctx, err)
+		}
+	}
+	guarded, err := policy.New(s.semaphore, p)
+	if err != nil {
+		return err
+	}
+	s.guarded = guarded.(limiter.Identified)
+	return nil
 }
 
 // acquire asks once.
 func (s *slot) acquire(ctx context.Context) (limiter.Decision, error) {
-	return s.ask(ctx, s.semaphore.Acquire, time.Now().Add(s.timeout))
+	s.doubtful = false
+	return s.ask(ctx, func(ctx context.Context, key, id string) (limiter.Decision, error) {
+		return s.guarded.CheckID(ctx, key, 1, id)
+	}, time.Now().Add(s.timeout))
 }
 
 // ask makes one call, and counts the lease from before it if that is granted.

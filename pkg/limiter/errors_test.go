@@ -67,6 +67,14 @@ var errorReplies = []struct {
 	{"NOPERM this user has no permissions" + at(3), limiter.ClassAuth, true, "NOPERM"},
 	{"MINE is broken" + at(9), limiter.ClassScript, true, "MINE is broken"},
 
+	// Valkey 9.1
+	{"OOM command not allowed when used memory > 'maxmemory'." + in91(7), limiter.ClassOOM, false, "OOM"},
+	{"WRONGTYPE Operation against a key" + in91(7), limiter.ClassWrongType, true, "WRONGTYPE Operation against a key"},
+	{"ERR user_script:41: attempt to compare nil with number" + in91(41), limiter.ClassScript, true,
+		"attempt to compare nil with number"},
+	{"ERR ACL failure in script: User few has no permissions to run the 'set' command" + in91(3), limiter.ClassAuth, true,
+		"ACL failure"},
+
 	// 6.2
 	{in62(7) + "OOM command not allowed when used memory > 'maxmemory'.", limiter.ClassOOM, false, "OOM"},
 	{in62(7) + "WRONGTYPE Operation against a key", limiter.ClassWrongType, true, "WRONGTYPE Operation against a key"},
@@ -78,6 +86,8 @@ var errorReplies = []struct {
 func at(line int) string {
 	return fmt.Sprintf(" script: 8c8bc16eb47d3f2ae4e8f949e5bb44031764cdc1, on @user_script:%d.", line)
 }
+
+func in91(line int) string { return fmt.Sprintf(" script: on @user_script:%d.", line) }
 
 func in62(line int) string {
 	const sha = "8c8bc16eb47d3f2ae4e8f949e5bb44031764cdc1"

@@ -45,6 +45,14 @@ type Identified interface {
 	CheckID(ctx context.Context, key string, cost int64, id string) (Decision, error)
 }
 
+// Releaser is a Limiter of how many hold at once: what a request took can be given back.
+type Releaser interface {
+	Identified
+	// Release gives back what the request with that id took. Of one that holds nothing, or no longer, it is denied and
+	// changes nothing.
+	Release(ctx context.Context, key, id string) (Decision, error)
+}
+
 // Resetter is a Limiter that can forget a key.
 type Resetter interface {
 	// Reset deletes all that the limiter keeps for key, by name.

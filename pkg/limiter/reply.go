@@ -18,6 +18,8 @@ import (
 //	ERR Error running script (call to f_SHA1): @user_script:41: user_script:41: attempt to compare nil with number
 //	ERR Error running script (call to f_SHA1): @user_script:41: WRONGTYPE Operation against a key …
 //
+// Valkey 9.1 leaves the digest out: … script: on @user_script:41.
+//
 // SCRIPT LOAD says of a script that is not Lua: ERR Error compiling script (new function): user_script:41: …
 
 // reply is an error reply taken apart.
@@ -29,7 +31,7 @@ type reply struct {
 
 var (
 	running  = regexp.MustCompile(`^ERR Error (?:running script \(call to [^)]*\)|compiling script \([^)]*\)): `)
-	location = regexp.MustCompile(` script: [0-9a-f]{40}, on @?user_script:(\d+)\.?$`)
+	location = regexp.MustCompile(` script: (?:[0-9a-f]{40}, )?on @?user_script:(\d+)\.?$`)
 	place    = regexp.MustCompile(`^@?user_script:(\d+): `)
 )
 

@@ -25,16 +25,24 @@ type Semaphore struct{ acquire, renew, release *Script }
 // NewSemaphore returns a semaphore: Limit.Events, 0 to 10^9, is how many may hold a key at once, Limit.Window the lease,
 // 1 ms to 366 days; Limit.Burst is ignored. It does no I/O. An error is of ClassInvalid and names the field at fault.
 func NewSemaphore(rdb redis.UniversalClient, l Limit, opts ...Option) (*Semaphore, error) {
+	source := func(name string) string { text, _ := scripts.Source(name); return text }
+	return NewSemaphoreScripts(rdb, semaphore, source, l, opts...)
+}
+
+// NewSemaphoreScripts returns a semaphore of three scripts that keep the contract of those in package scripts: source
+// returns the text of each by its name there. The name is the last word of the semaphore's keys. It does no I/O.
+func NewSemaphoreScripts(
+	rdb redis.UniversalClient, name string, source func(script string) string, l Limit, opts ...Option,
+) (*Semaphore, error) {
 	s := &Semaphore{}
-	for name, script := range map[string]**Script{
+	for script, made := range map[string]**Script{
 		scripts.SemaphoreAcquire: &s.acquire, scripts.SemaphoreRenew: &s.renew, scripts.SemaphoreRelease: &s.release,
 	} {
-		source, _ := scripts.Source(name)
-		made, err := newScript(rdb, semaphore, source, l, append([]Option{WithFile(name + ".lua")}, opts...)...)
-		if err != nil {
+		var err error
+		if *made, err = newScript(rdb, name, source(script), l, append([]Option{WithFile(script + ".lua")}, opts...)...); err != nil {
 			return nil, err
 		}
-		*script = made
+		(*made).rule = rules[semaphore]
 	}
 	return s, nil
 }
@@ -54,6 +62,17 @@ func (s *Semaphore) Renew(ctx context.Context, key, id string) (Decision, error)
 // Release gives the slot of a holder back. Of one that does not hold, or no longer, it is denied and changes nothing.
 func (s *Semaphore) Release(ctx context.Context, key, id string) (Decision, error) {
 	return s.release.CheckID(ctx, key, 1, id)
+}
+
+// Check is Acquire under an id that nobody else has, or, at cost 0, Peek. A cost above 1 is refused. It makes of the
+// semaphore a Limiter, whose slots come back when leases end.
+func (s *Semaphore) Check(ctx context.Context, key string, cost int64) (Decision, error) {
+	return s.acquire.Check(ctx, key, cost)
+}
+
+// CheckID is Check under the caller's id.
+func (s *Semaphore) CheckID(ctx context.Context, key string, cost int64, id string) (Decision, error) {
+	return s.acquire.CheckID(ctx, key, cost, id)
 }
 
 // Peek takes nothing, and tells how many slots of key are free and when the last lease ends.

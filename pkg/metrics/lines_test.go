@@ -108,6 +108,35 @@ func TestLinesAreFew(t *testing.T) {
 	})
 }
 
+// However many callers fail at once, the lines add up to all of them.
+func TestNoFailureGoesUntold(t *testing.T) {
+	t.Parallel()
+	kept := newLog()
+	lines := kept.lines()
+	l := lines.Limiter("gcra", fails(failure(limiter.ClassNoAnswer, true)))
+	var callers sync.WaitGroup
+	for range 16 {
+		callers.Go(func() {
+			for range 1000 {
+				_, _ = l.Check(t.Context(), "client-1", 1)
+			}
+		})
+	}
+	callers.Wait()
+	lines.Flush()
+	calls, counted, got := 0, 0, kept.taken()
+	for _, line := range got {
+		var c, u int
+		if _, err := fmt.Sscanf(line[strings.Index(line, "calls="):], "calls=%d maybe_counted=%d", &c, &u); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		calls, counted = calls+c, counted+u
+	}
+	if calls != 16_000 || counted != 16_000 {
+		t.Errorf("%d calls in %q", calls, got)
+	}
+}
+
 // Neither the client nor what an error holds is in a line, and the same client has the same name.
 func TestLinesTellNoSecret(t *testing.T) {
 	t.Parallel()

@@ -37,27 +37,23 @@ type key[L layout[L]] struct {
 
 // Check implements [State].
 func (k key[L]) Check(at time.Time, r Request) (State, limiter.Decision) {
-	return k.decide(at, r, func(holds L, t int64) (L, bool, answer) { return holds.step(t, r) })
-}
-
-// decide is one call to what the key holds at t.
-func (k key[L]) decide(at time.Time, r Request, step func(holds L, t int64) (L, bool, answer)) (key[L], limiter.Decision) {
 	t := at.UnixMicro()
 	if t/1000 > k.until {
 		k = key[L]{}
 	}
+	peek := r.Cost == 0 && r.Act == Take
 	if r.Limit.Events == 0 {
-		return k, answer{allowed: r.Cost == 0, retry: never}.decision(t)
+		return k, answer{allowed: peek, retry: never}.decision(t)
 	}
-	next, written, a := step(k.holds, t)
-	if r.Cost == 0 {
+	next, written, a := k.holds.step(t, r)
+	if peek {
 		a.allowed, written = true, false
 	}
 	switch {
 	case written && a.reset == 0: // a TTL of 0 deletes
 		k = key[L]{}
 	case written:
-		k = key[L]{next, t/1000 + (a.reset+999)/1000}
+		k = key[L]{next, (t + a.reset + 999) / 1000}
 	}
 	return k, a.decision(t)
 }

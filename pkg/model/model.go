@@ -16,7 +16,18 @@ type Request struct {
 	Limit limiter.Limit
 	Cost  int64
 	ID    string
+	Act   Act // of a semaphore's holder; of all other requests Take
 }
+
+// Act is what a request wants. Renew and Release are a semaphore's alone; they take no events, and their cost is 0.
+type Act string
+
+// The acts.
+const (
+	Take    Act = ""
+	Renew   Act = "renew"   // the lease of a holder begins anew
+	Release Act = "release" // a holder gives its slot back
+)
 
 // State is what a key holds. States are values: an old one stays usable, to go back to. States that came from one
 // another are not for use by two goroutines at once, since logs share what they have in common.
@@ -24,7 +35,8 @@ type State interface {
 	// Check returns the next state and the decision of a request that arrives at the given time of the server's clock,
 	// and changes nothing. A state whose TTL has passed at that time is a fresh key.
 	Check(at time.Time, r Request) (State, limiter.Decision)
-	// Expires is the last millisecond at which the key still lives, as PEXPIRETIME tells it; zero if there is no key,
+	// Expires is the last millisecond at which the key may still live, as PEXPIRETIME tells it: the first that begins when
+	// the state no longer counts, or later, since in Redis 8 the key may be gone as soon as it begins. It is zero if there is no key,
 	// time.UnixMilli(math.MaxInt64) if it has no TTL.
 	Expires() time.Time
 }
@@ -55,6 +67,9 @@ type Rule struct {
 	Memory Memory
 	// Charges says that a refused request counts as well. Then it is no fault that it changes the key.
 	Charges bool
+	// AtOnce says that the limit is of how many hold at one instant, each from its admission until it gives back or its
+	// window is over. Most then says what is admitted if nobody gives anything back.
+	AtOnce bool
 	// Untold are fields that the limiter which claims this rule does not tell, or rounds: they are not compared, and it
 	// is judged by the rest. The limiters of this module tell all.
 	Untold Fields
@@ -79,7 +94,10 @@ func (r Rule) Capacity(l limiter.Limit) int64 {
 
 // Longest is the most that a key can take until it is as good as unused, and so the longest TTL that it needs.
 func (r Rule) Longest(l limiter.Limit) time.Duration {
-	edge := time.Unix(0, 0)
-	_, d := r.Fresh.Check(edge, Request{Limit: l, Cost: r.Capacity(l), ID: "all"})
+	cost := r.Capacity(l)
+	if r.AtOnce {
+		cost = min(cost, 1)
+	}
+	_, d := r.Fresh.Check(time.Unix(0, 0), Request{Limit: l, Cost: cost, ID: "all"})
 	return d.ResetAfter
 }

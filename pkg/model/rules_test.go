@@ -188,13 +188,12 @@ func (w *world) checkReset(_ model.State, req model.Request, d limiter.Decision)
 	return nil
 }
 
-// checkExpiry wants the TTL of every write to be the reset in whole ms, and no key where nothing was ever written.
+// checkExpiry wants every write to let the key live to the first whole ms at or after its reset.
 func (w *world) checkExpiry(_ model.State, req model.Request, d limiter.Decision) error {
 	if !d.Allowed || req.Cost == 0 {
 		return nil
 	}
-	ttl := (d.ResetAfter + time.Millisecond - 1).Truncate(time.Millisecond)
-	if want := w.at.Truncate(time.Millisecond).Add(ttl); !w.state.Expires().Equal(want) {
+	if want := w.at.Add(d.ResetAfter + time.Millisecond - 1).Truncate(time.Millisecond); !w.state.Expires().Equal(want) {
 		return fmt.Errorf("dies at %v, not %v", w.state.Expires(), want)
 	}
 	return nil

@@ -3,49 +3,13 @@ package model
 import (
 	"maps"
 	"slices"
-	"time"
-
-	"github.com/rlctl/rlctl/pkg/limiter"
 )
 
-// Semaphore is the state of a semaphore's key: who holds a slot, and until when. A request's limit is how many may hold
-// at once, its window the lease that it asks for, its id the holder; its cost is 1, or 0 for a peek. The zero value is a
-// key that does not exist. Semaphores are values, as States are.
-type Semaphore struct{ key key[leases] }
-
-// Acquire is let in while fewer than the limit hold, or if its id already does; then its lease begins at that time.
-func (s Semaphore) Acquire(at time.Time, r Request) (Semaphore, limiter.Decision) {
-	return s.decide(at, r, leases.acquire)
-}
-
-// Renew begins the lease of a holder anew, and denies it to all others.
-func (s Semaphore) Renew(at time.Time, r Request) (Semaphore, limiter.Decision) {
-	return s.decide(at, r, leases.renew)
-}
-
-// Release ends the lease of a holder. To all others it is denied, and changes nothing.
-func (s Semaphore) Release(at time.Time, r Request) (Semaphore, limiter.Decision) {
-	return s.decide(at, r, leases.release)
-}
-
-// Expires is the last millisecond at which the key still lives, as of a State.
-func (s Semaphore) Expires() time.Time { return s.key.Expires() }
-
-// Persist returns s without a TTL, as Persist does of a State.
-func (s Semaphore) Persist() Semaphore {
-	if s.key.until != 0 {
-		s.key.until = immortal
-	}
-	return s
-}
-
-// act is one of the three calls, at a time of the semaphore's own clock. pulled says that the clock had to be set for it.
-// It tells whether the key then holds next, whether the call is allowed, and how long to wait if it is not.
-type act func(g leases, now int64, pulled bool, r Request) (next leases, written, allowed bool, retry int64)
-
-func (s Semaphore) decide(at time.Time, r Request, a act) (Semaphore, limiter.Decision) {
-	k, d := s.key.decide(at, r, func(g leases, t int64) (leases, bool, answer) { return g.after(t, r, a) })
-	return Semaphore{k}, d
+// Semaphore admits a request while fewer than the limit hold a slot, or if its id already does. The window is the lease
+// that it asks for, the cost 1. A holder may renew its lease and release its slot; to all others that is denied for ever,
+// and a release by them changes nothing.
+func Semaphore() Rule {
+	return Rule{Fresh: key[leases]{}, Most: mostLogged, AtOnce: true}
 }
 
 // leases are when the lease of each holder ends, in µs of the semaphore's own clock. That never runs behind the newest
@@ -56,19 +20,21 @@ type leases struct {
 	offset int64 // µs from the server's time to the semaphore's
 }
 
-// step takes the calls of a rate limiter for acquisitions.
-func (g leases) step(t int64, r Request) (leases, bool, answer) { return g.after(t, r, leases.acquire) }
-
-// after is what g is after a call that arrives at t of the server's clock, and what is told.
-func (g leases) after(t int64, r Request, call act) (next leases, written bool, a answer) {
+func (g leases) step(t int64, r Request) (next leases, written bool, a answer) {
 	pulled := g.newest > t+g.offset
 	if pulled {
 		g.offset = g.newest - t
 	}
 	now := t + g.offset
-	next = g
-	if r.Cost > 0 {
-		next, written, a.allowed, a.retry = call(g, now, pulled, r)
+	switch {
+	case r.Act == Release:
+		next, written, a.allowed, a.retry = g.release(now, r)
+	case r.Act == Renew:
+		next, written, a.allowed, a.retry = g.renew(now, pulled, r)
+	case r.Cost > 0:
+		next, written, a.allowed, a.retry = g.acquire(now, pulled, r)
+	default:
+		next = g
 	}
 	ends := next.running(now)
 	a.remaining = max(0, r.Limit.Events-int64(len(ends)))
@@ -90,7 +56,12 @@ func (g leases) running(now int64) (ends []int64) {
 
 func (g leases) holds(id string, now int64) bool { return g.ends[id] > now }
 
-func (g leases) acquire(now int64, pulled bool, r Request) (leases, bool, bool, int64) {
+// acquire, renew and release tell what the key then holds, whether that is written, whether the call is allowed, and how
+// long to wait if it is not. now is a time of the semaphore's own clock, which had to be set for it if pulled.
+func (g leases) acquire(now int64, pulled bool, r Request) (next leases, written, allowed bool, retry int64) {
+	if r.Cost > 1 { // one slot a holder
+		return g, pulled, false, never
+	}
 	ends := g.running(now)
 	if excess := len(ends) - int(r.Limit.Events); excess >= 0 && !g.holds(r.ID, now) {
 		slices.Sort(ends)
@@ -106,7 +77,7 @@ func (g leases) renew(now int64, pulled bool, r Request) (leases, bool, bool, in
 	return g.given(now, r), true, true, 0
 }
 
-func (g leases) release(now int64, _ bool, r Request) (leases, bool, bool, int64) {
+func (g leases) release(now int64, r Request) (leases, bool, bool, int64) {
 	if !g.holds(r.ID, now) {
 		return g, false, false, never
 	}

@@ -56,9 +56,10 @@ func (b *bucket) Check(ctx context.Context, client string, cost int64) (limiter.
 	if err != nil {
 		return limiter.Decision{}, err
 	}
-	next, store, d := used.take(b.limit, b.now(), cost)
+	t := b.now()
+	next, store, d := used.take(b.limit, t, cost)
 	if store {
-		err = b.write(ctx, key, next, millis(d.ResetAfter.Microseconds()))
+		err = b.write(ctx, key, next, lifetime(t, d.ResetAfter.Microseconds()))
 	}
 	if err != nil {
 		return limiter.Decision{}, err

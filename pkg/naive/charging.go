@@ -53,7 +53,7 @@ func (g charging) CheckID(ctx context.Context, client string, cost int64, id str
 	v, add := g.newView(ctx, key, t, cost), g.add(ctx, key, t, cost, id)
 	v.count = redis.NewIntCmd(ctx, "zcard", key)
 	cmds := append([]redis.Cmder{g.prune(ctx, key, t), add}, v.commands()...)
-	if err := g.multi(ctx, g.rdb, add, append(cmds, g.expire(ctx, key))...); err != nil {
+	if err := g.multi(ctx, g.rdb, add, append(cmds, g.expire(ctx, key, t))...); err != nil {
 		return limiter.Decision{}, err
 	}
 	if v.count.Val() > g.limit.Events {

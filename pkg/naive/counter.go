@@ -50,7 +50,7 @@ func (c *counter) Check(ctx context.Context, client string, cost int64) (limiter
 		return counted(c.limit, count, cost, left), nil
 	}
 	incr := redis.NewIntCmd(ctx, "incrby", key, cost)
-	if err := c.multi(ctx, c.rdb, incr, incr, redis.NewIntCmd(ctx, "pexpire", key, millis(left))); err != nil {
+	if err := c.multi(ctx, c.rdb, incr, incr, redis.NewIntCmd(ctx, "pexpire", key, lifetime(t, left))); err != nil {
 		return limiter.Decision{}, err
 	}
 	return counted(c.limit, incr.Val(), 0, left), nil

@@ -94,9 +94,9 @@ func (g *log) add(ctx context.Context, key string, t, cost int64, id string) red
 	return redis.NewIntCmd(ctx, args...)
 }
 
-// expire gives the log, whose newest event is of now, its lifetime.
-func (g *log) expire(ctx context.Context, key string) redis.Cmder {
-	return redis.NewIntCmd(ctx, "pexpire", key, millis(g.window()))
+// expire gives the log, whose newest event is of time t, its lifetime.
+func (g *log) expire(ctx context.Context, key string, t int64) redis.Cmder {
+	return redis.NewIntCmd(ctx, "pexpire", key, lifetime(t, g.window()))
 }
 
 // admitted is the decision on a request that was added as the newest and made the log hold count.

@@ -81,5 +81,9 @@ func (c common) forget(ctx context.Context, client string, suffixes ...string) e
 // micros is a duration of n µs.
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// millis is n µs in ms, rounded up, since no lifetime may end early.
+// millis is n µs in ms, rounded up.
 func millis(n int64) int64 { return (n + 999) / 1000 }
+
+// lifetime is that of a key which is of use from t for n µs, in ms. It does not end early, wherever in its millisecond
+// t is: some servers end a key as soon as its last millisecond begins.
+func lifetime(t, n int64) int64 { return millis(t%1000 + n) }

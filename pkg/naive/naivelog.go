@@ -59,7 +59,7 @@ func (g naiveLog) CheckID(ctx context.Context, client string, cost int64, id str
 		return g.observe(ctx, key, t, cost)
 	}
 	add := g.add(ctx, key, t, cost, id)
-	if err := g.multi(ctx, g.rdb, add, add, g.expire(ctx, key)); err != nil {
+	if err := g.multi(ctx, g.rdb, add, add, g.expire(ctx, key, t)); err != nil {
 		return limiter.Decision{}, err
 	}
 	return g.admitted(count.Val() + cost), nil

@@ -52,7 +52,7 @@ func (g pipeline) CheckID(ctx context.Context, client string, cost int64, id str
 		return g.observed(v, t, cost), nil
 	}
 	add := g.add(ctx, key, t, cost, id)
-	if err := g.multi(ctx, g.rdb, add, g.prune(ctx, key, t), add, g.expire(ctx, key)); err != nil {
+	if err := g.multi(ctx, g.rdb, add, g.prune(ctx, key, t), add, g.expire(ctx, key, t)); err != nil {
 		return limiter.Decision{}, err
 	}
 	return g.admitted(v.count.Val() + cost), nil

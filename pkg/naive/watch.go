@@ -66,7 +66,8 @@ func (w *watch) attempt(ctx context.Context, key string, cost int64) (d limiter.
 		if err != nil {
 			return err
 		}
-		next, store, decision := used.take(w.limit, w.now(), cost)
+		t := w.now()
+		next, store, decision := used.take(w.limit, t, cost)
 		d = decision
 		if !store {
 			return nil // Watch ends with UNWATCH
@@ -74,7 +75,7 @@ func (w *watch) attempt(ctx context.Context, key string, cost int64) (d limiter.
 		tokens, fraction := next.split()
 		set := redis.NewIntCmd(ctx, "hset", key, "used", tokens, "frac", fraction, "at", next.at, "window", next.window)
 		return w.multi(ctx, tx, set, set,
-			redis.NewIntCmd(ctx, "pexpire", key, millis(d.ResetAfter.Microseconds())))
+			redis.NewIntCmd(ctx, "pexpire", key, lifetime(t, d.ResetAfter.Microseconds())))
 	}, key)
 	switch {
 	case err == nil:

@@ -1,6 +1,7 @@
 package redisd
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -101,6 +103,24 @@ func preloaded(pid int) error {
 	}
 	if !strings.Contains(string(maps), libraryName) {
 		return fmt.Errorf("%w: the server did not load the library", ErrNoClock)
+	}
+	return nil
+}
+
+// obeyed returns an error if the server answers TIME with anything but what the clock says. Valkey 9.1 does: it reads the
+// clock now and then, and counts on in between. A server that refuses TIME does not tell.
+func (c *Clock) obeyed(ctx context.Context, socket string) error {
+	const seconds, micros = 1_700_000_000, 123_456
+	c.Freeze(seconds*1_000_000 + micros)
+	defer c.Real()
+	reply, err := lines(ctx, socket, "TIME", 5) // *2 $10 1700000000 $6 123456
+	switch {
+	case err != nil:
+		return fmt.Errorf("see whether the server obeys the clock: %w", err)
+	case strings.HasPrefix(reply[0], "-"):
+		return nil
+	case reply[2] != strconv.Itoa(seconds) || reply[4] != strconv.Itoa(micros):
+		return fmt.Errorf("%w: this server does not read the clock each time", ErrNoClock)
 	}
 	return nil
 }

@@ -40,18 +40,31 @@ func ping(ctx context.Context, socket string) error {
 
 // call sends one inline command on a connection of its own and returns the first line of the reply.
 func call(ctx context.Context, socket, command string) (string, error) {
+	reply, err := lines(ctx, socket, command, 1)
+	return strings.Join(reply, ""), err
+}
+
+// lines sends one inline command on a connection of its own and returns the first n lines of the reply; one line if that
+// is an error.
+func lines(ctx context.Context, socket, command string, n int) (reply []string, err error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", socket)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer conn.Close()
 	if deadline, ok := ctx.Deadline(); ok {
 		conn.SetDeadline(deadline)
 	}
 	if _, err := fmt.Fprintf(conn, "%s\r\n", command); err != nil {
-		return "", err
+		return nil, err
 	}
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	return strings.TrimSpace(line), err
+	for in := bufio.NewReader(conn); len(reply) < n; {
+		line, err := in.ReadString('\n')
+		reply = append(reply, strings.TrimSpace(line))
+		if err != nil || strings.HasPrefix(line, "-") {
+			return reply, err
+		}
+	}
+	return reply, nil
 }

@@ -67,7 +67,7 @@ func (w where) Socket() string { return filepath.Join(w.dir, socketName) }
 // Dir returns the absolute path of the server's folder, which goes when the server is closed.
 func (w where) Dir() string { return w.dir }
 
-// Name returns "redis" or "valkey".
+// Name returns what the server calls itself: "redis", "valkey" or "redict".
 func (w where) Name() string { return w.prog.name }
 
 // Version returns the server's version, such as "7.0.15".
@@ -116,7 +116,10 @@ func (s *Server) start(ctx context.Context) (err error) {
 	if err := s.run(ctx); err != nil {
 		return err
 	}
-	return preloaded(s.PID())
+	if err := preloaded(s.PID()); err != nil {
+		return err
+	}
+	return s.clock.obeyed(ctx, s.Socket())
 }
 
 // makeDir makes the server's folder in the system's temporary folder, or in /tmp where the socket's path gets too long.

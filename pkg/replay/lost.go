@@ -28,7 +28,7 @@ func (s *search) expand(g guess, group []timed, list []guess) []guess {
 		list = append(list, next)
 	}
 	s.gaveUp = s.gaveUp || tries < 0
-	if len(g.lost) == 0 || ok && !g.blurred(group[0].at) && !s.hides(group[0]) {
+	if len(g.lost) == 0 || ok && !g.blurred(group[0].at) && !s.hides(group[0]) && !(s.rule.AtOnce && g.trades(group)) {
 		return list // no event came in that the reply does not show
 	}
 	return s.withLost(placing{guess: g, base: g.most, at: s.earliest(group[0])}, group, list)
@@ -37,6 +37,18 @@ func (s *search) expand(g guess, group []timed, list []guess) []guess {
 // hides tells whether an event may have come in without a trace in a reply: into a window that then ended.
 func (s *search) hides(t timed) bool {
 	return s.rule.Memory == model.Shares && s.earliest(t).Before(opening(t))
+}
+
+// trades tells whether lost calls may have come in without a trace in a reply: one that took a slot, and one that gave one
+// back.
+func (g guess) trades(group []timed) bool {
+	var took, gave bool
+	for _, t := range g.lost {
+		if t.Call < latestReturn(group) {
+			took, gave = took || !t.Released(), gave || t.Released()
+		}
+	}
+	return took && gave
 }
 
 // opening is when the window of a decision began.
@@ -66,7 +78,7 @@ func (s *search) withLost(p placing, group []timed, list []guess) []guess {
 		if t.Call >= latestReturn(group) {
 			break
 		}
-		if t.Request.Cost == 0 || slices.Contains(tried, t.Request) {
+		if t.Request.Cost == 0 && !t.Released() || slices.Contains(tried, t.Request) {
 			continue
 		}
 		tried = append(tried, t.Request)
@@ -89,7 +101,7 @@ func (s *search) withLost(p placing, group []timed, list []guess) []guess {
 
 // room tells whether the replies of a group may show still more lost calls than were put in.
 func (s *search) room(p placing, group []timed) bool {
-	if s.rule.Untold != 0 {
+	if s.rule.Untold != 0 || s.rule.AtOnce { // slots that were taken hide those that were given back
 		return len(p.in) < 8
 	}
 	head := group[0]
@@ -112,6 +124,9 @@ func (s *search) put(p placing, i int, group []timed) []placing {
 	now, floor := head.Decision.At, lastOf(p.at, s.called(t, head))
 	switch {
 	case s.rule.Memory == model.Level && s.rule.Untold == 0:
+		if i < p.after { // what is used up adds up in any order
+			return nil
+		}
 		return s.pour(p.with(i), group)
 	case s.rule.Memory == model.Windows || s.rule.Memory == model.Shares:
 		var found []placing
@@ -123,7 +138,10 @@ func (s *search) put(p placing, i int, group []timed) []placing {
 		}
 		return found
 	}
-	if i < p.after {
+	switch {
+	case t.Released():
+		return p.with(i).give(floor)
+	case i < p.after && !s.rule.AtOnce:
 		return nil
 	}
 	return p.with(i).spread(head, lastOf(floor, now.Add(time.Microsecond-t.Request.Limit.Window))) // what came before has left
@@ -145,16 +163,26 @@ func (p placing) take(at time.Time) []placing {
 	return []placing{p}
 }
 
+// give lets the last call of in give back what it took, as early as it can have: that shows nowhere but in who may have
+// come in since.
+func (p placing) give(at time.Time) []placing {
+	r := p.in[len(p.in)-1].Request
+	if p.least != nil {
+		p.least, _ = p.least.Check(at, r)
+	}
+	return p.take(at)
+}
+
 // spread lets the events of the last call come in from a time up to a decision: one by one as early as there is room for
 // each, and all as late as can be.
 func (p placing) spread(head timed, from time.Time) []placing {
 	r, now, low := p.in[len(p.in)-1].Request, head.Decision.At, p.low(head.at)
-	each := r
+	each, calls := r, int64(1)
 	if r.ID == "" { // else it must stay one call, to be known again
-		each.Cost = 1
+		each.Cost, calls = 1, r.Cost
 	}
 	p.at = from
-	for range r.Cost / each.Cost {
+	for range calls {
 		at, ok := whenRoom(p.most, each, p.at, now)
 		if !ok {
 			return nil
@@ -220,6 +248,9 @@ func resetAfter(state model.State, group []timed) time.Duration {
 
 // whenRoom is the earliest time from one to another at which a state has room for a call.
 func whenRoom(state model.State, r model.Request, from, to time.Time) (at time.Time, ok bool) {
+	if _, d := state.Check(from, r); d.Allowed {
+		return from, !from.After(to)
+	}
 	span := int(to.Sub(from)/time.Microsecond) + 1
 	i := sort.Search(span, func(i int) bool {
 		_, d := state.Check(from.Add(time.Duration(i)*time.Microsecond), r)

@@ -111,7 +111,10 @@ func end(t timed) int64 {
 // pressed turns a history in which nothing broke into held, or says what was missing for that. A request that can never
 // be admitted does not press: any limiter denies it.
 func (j Judgement) pressed(ts []timed, rule model.Rule, held string) Judgement {
-	demand, denied := int64(0), 0
+	demand, denied, room := int64(0), 0, j.Allowance
+	if rule.AtOnce && len(ts) > 0 { // whatever comes free is asked for by whoever is refused
+		room = rule.Capacity(ts[0].Request.Limit)
+	}
 	for _, t := range ts {
 		if t.Request.Cost > rule.Capacity(t.Request.Limit) {
 			continue
@@ -124,12 +127,12 @@ func (j Judgement) pressed(ts []timed, rule model.Rule, held string) Judgement {
 	switch {
 	case j.Undershoot > 0:
 		return j.because(Broken, "events were denied that the rule has room for, whatever the order")
-	case j.Failed+j.Unknown > 0 && (demand <= j.Allowance || denied == 0 || j.Allowed == 0):
+	case j.Failed+j.Unknown > 0 && (demand <= room || denied == 0 || j.Allowed == 0):
 		return j.because(Inconclusive, fmt.Sprintf("%d of %d calls were not decided (%s)",
 			j.Failed+j.Unknown, j.Attempts, j.undecided))
 	case j.Allowed == 0 && len(ts) > 0:
 		return j.because(Inconclusive, "nothing was allowed")
-	case demand <= j.Allowance:
+	case demand <= room:
 		return j.because(Inconclusive, "demand did not pass the limit")
 	case denied == 0:
 		return j.because(Inconclusive, "nothing was denied")

@@ -44,6 +44,8 @@ type Judgement struct {
 	Denied     int64
 	Failed     int64
 	Unknown    int64
+	Released   int64       // given back by who held it; such calls are no attempts
+	Holders    int64       // the most that certainly held at one instant, by a rule of how many at once
 	Replayed   int64       // decisions that the model was asked about, in an exact replay
 	Settled    int64       // lost calls of which later replies tell that they had counted
 	Loose      int64       // decisions that a lost call kept from being replayed, and that are no more generous than the rule
@@ -113,6 +115,9 @@ func exactIn(ops []history.Op, rule model.Rule, eras []era) Judgement {
 			name(impossible), impossible.Decision.At.UnixMicro()))
 	}
 	j.bound(most(decided, rule))
+	if rule.AtOnce {
+		j.hold(ops, rule, eras, j.Allowance)
+	}
 	if a, b, ok := outOfOrder(decided); ok {
 		return j.because(Broken, fmt.Sprintf(
 			"server time runs against real time: %s returned before %s was called, and bears a later time", name(a), name(b)))
@@ -124,6 +129,8 @@ func exactIn(ops []history.Op, rule model.Rule, eras []era) Judgement {
 		j.Difference = found.difference
 		j.Overshoot, j.Undershoot = max(j.Overshoot, found.over), max(j.Undershoot, found.under)
 		return j.because(Broken, found.difference.String())
+	case rule.AtOnce && j.Overshoot > 0:
+		return j.because(Broken, j.tooMany(ops[0].Request.Limit))
 	case found.excused && j.Overshoot == 0 && j.Undershoot == 0:
 		return j.because(Inconclusive, fmt.Sprintf(
 			"%d lost replies, or the order within a microsecond, may explain %v", len(lost), found.open))
@@ -224,7 +231,13 @@ func byBound(ops []history.Op, rule model.Rule, c clock) Judgement {
 		from, to := c.bracket(ops)
 		j.bound(rule.Most(ops[0].Request.Limit, from, to))
 	}
-	if j.Overshoot > 0 {
+	if rule.AtOnce {
+		j.hold(ops, rule, nil, j.Allowance)
+	}
+	switch {
+	case rule.AtOnce && j.Overshoot > 0:
+		return j.because(Broken, j.tooMany(ops[0].Request.Limit))
+	case j.Overshoot > 0:
 		return j.because(Broken, fmt.Sprintf("%d events admitted where the rule has room for %d", j.Allowed, j.Allowance))
 	}
 	return j.pressed(byCall(ops, func(history.Op) bool { return true }), rule, "by bound")
@@ -244,6 +257,12 @@ func (j *Judgement) bound(most int64) {
 func tally(ops []history.Op, rule model.Rule, until int64) Judgement {
 	var j Judgement
 	for _, op := range ops {
+		if op.Released() && op.Outcome == history.Decided {
+			if op.Decision.Allowed {
+				j.Released++
+			}
+			continue
+		}
 		j.Attempts++
 		switch {
 		case op.Admitted():

@@ -16,7 +16,7 @@ import (
 // There are times when nothing can be guessed: after a difference that leaves the state unknown, around a step of the clock
 // with a lost call about, and where there were too many guesses. Then the search waits until replies tell the state again.
 // A decision in the meantime accuses only if it is more generous than the rule makes with every lost call left out, for a
-// lost call can only take.
+// lost call can only take; by a rule of how many at once, where it can also give back, none accuses then.
 type search struct {
 	rule     model.Rule
 	guesses  []guess // what the key may hold; none while that is not known
@@ -54,7 +54,9 @@ const mostGuesses = 64
 // replay follows the model through all decisions.
 func replay(decided, lost []timed, rule model.Rule, eras []era) found {
 	tries := 10_000 + 500*len(lost) // enough for some lost calls before each reply that shows them
-	lost = nameless(decided, lost)
+	if !rule.AtOnce {               // where two of no name would be one holder
+		lost = nameless(decided, lost)
+	}
 	s := search{rule: rule, guesses: []guess{{most: rule.Fresh, lost: lost}}, lost: lost, tries: &tries, eras: eras}
 	for at := 0; at < len(decided); {
 		group := decided[at : at+tie(decided[at:])]
@@ -182,7 +184,7 @@ func (s *search) newEra(first timed) {
 			s.without = s.rule.Fresh
 		default:
 			pull := first.Request
-			pull.Cost = limiter.MaxCost
+			pull.Cost, pull.Act = limiter.MaxCost, model.Take
 			s.without, _ = s.without.Check(first.Decision.At, pull)
 		}
 		return
@@ -338,6 +340,9 @@ func (s *search) generous(group []timed) *Difference {
 		return nil
 	}
 	for _, t := range group {
+		if s.rule.AtOnce {
+			continue
+		}
 		_, want := s.without.Check(t.Decision.At, t.Request)
 		if t.Decision.Allowed && !want.Allowed || t.Decision.Allowed == want.Allowed && t.Decision.Remaining > want.Remaining {
 			return &Difference{Op: *t.Op, Want: want}

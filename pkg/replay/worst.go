@@ -39,8 +39,14 @@ func byWorst(ops []history.Op, rule model.Rule, eras []era) Judgement {
 	j := tally(ops, rule, until)
 	worst, allowance := worstIn(ops, rule, eras)
 	j.Allowance, j.Overshoot = allowance, max(0, worst.Over())
+	if rule.AtOnce {
+		j.hold(ops, rule, eras, allowance)
+	}
 	j.Undershoot = max(j.Undershoot, starved(ops, rule, until))
-	if j.Overshoot > 0 {
+	switch {
+	case rule.AtOnce && j.Overshoot > 0:
+		return j.because(Broken, j.tooMany(ops[0].Request.Limit))
+	case j.Overshoot > 0:
 		j.Worst = &worst
 		return j.because(Broken, fmt.Sprintf("%d events admitted in %v where the rule has room for %d",
 			worst.Admitted, worst.To.Sub(worst.From)+time.Microsecond, worst.Most))
@@ -48,7 +54,8 @@ func byWorst(ops []history.Op, rule model.Rule, eras []era) Judgement {
 	return j.pressed(byCall(ops, func(history.Op) bool { return true }), rule, "by the worst interval")
 }
 
-// worstIn is the interval of any era in which the rule is broken by most, and what the rule admits in all of them.
+// worstIn is the interval of any era in which the rule is broken by most, and what the rule admits in all of them. Of a
+// rule of how many at once there is none: what is given back makes room in any interval.
 func worstIn(ops []history.Op, rule model.Rule, eras []era) (worst Interval, allowance int64) {
 	for _, e := range eras {
 		in := admissions(ops, e)
@@ -56,6 +63,9 @@ func worstIn(ops []history.Op, rule model.Rule, eras []era) (worst Interval, all
 			continue
 		}
 		allowance = plus(allowance, rule.Most(in[0].Request.Limit, time.UnixMicro(in[0].least), time.UnixMicro(latest(in))))
+		if rule.AtOnce {
+			continue
+		}
 		if i, ok := worstOf(in, rule); ok && i.Over() > worst.Over() {
 			worst = i
 		}

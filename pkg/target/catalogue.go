@@ -80,7 +80,29 @@ func Catalogue() []Entry {
 		Name: "gcra", Summary: "the same bucket, kept as the time when it is full again", BrokenBy: Nothing,
 		State: "string: time", Worst: "B+L-1",
 		Rule: model.GCRA(), New: atomic("gcra"),
+	}, {
+		Name: "semaphore", Summary: "at most L hold at once, until released or W is over", BrokenBy: Nothing,
+		State: "sorted set, an entry a holder", Worst: "L at every instant", Unit: true,
+		Rule: model.Semaphore(), New: semaphore,
+	}, {
+		Name: "naive-semaphore", Summary: "prune, count, compare, then add", BrokenBy: Race,
+		Twin: "semaphore", Flaw: "ZREMRANGEBYSCORE, ZCARD, then ZADD",
+		State: "sorted set, an entry a holder", Worst: "as many as ask at once", Unit: true,
+		Rule: model.Semaphore(), New: naive.NewSemaphore,
+	}, {
+		Name: "skewed-semaphore", Summary: "the semaphore's scripts on the caller's clock", BrokenBy: Skew,
+		Twin: "semaphore", Flaw: "leases end early for a caller whose clock is ahead",
+		State: "sorted set, an entry a holder", Worst: "no bound: leases end by any clock", Unit: true,
+		Rule: model.Semaphore(), New: naive.NewSkewedSemaphore,
 	}}
+}
+
+func semaphore(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Option) (limiter.Limiter, error) {
+	s, err := limiter.NewSemaphore(rdb, l, opts...)
+	if err != nil {
+		return nil, err // and no nil of a type
+	}
+	return s, nil
 }
 
 // atomic makes the limiter of that name from its script.

@@ -11,7 +11,7 @@ import (
 // A cost above the capacity can never pass, and must be told so rather than to wait; one of just the capacity passes
 // when nothing is used. (throttled/throttled#81)
 func TestFieldCostAboveTheCapacity(t *testing.T) {
-	field(t, every(), func(c *caller) {
+	field(t, costly(), func(c *caller) {
 		for _, l := range []limiter.Limit{perSecond(1), perSecond(10), {Events: 10, Window: time.Second, Burst: 4}} {
 			c.fresh(l)
 			room := capacity(c.entry, l)
@@ -32,7 +32,7 @@ func TestFieldCostAboveTheCapacity(t *testing.T) {
 
 // A negative cost hands tokens out: 100 of 5 remaining. (go-redis/redis_rate)
 func TestFieldNegativeCost(t *testing.T) {
-	field(t, every(), func(c *caller) {
+	field(t, costly(), func(c *caller) {
 		c.fresh(perSecond(5))
 		c.allowed(3)
 		before := c.held()
@@ -70,7 +70,7 @@ func TestFieldDenialsAreFree(t *testing.T) {
 
 // A denial that writes takes a bucket below zero, or keeps a key alive that should die. (upstash/ratelimit#156)
 func TestFieldDenialsWriteNothing(t *testing.T) {
-	field(t, every("charging-log", "naive-expire"), func(c *caller) {
+	field(t, costly("charging-log", "naive-expire"), func(c *caller) {
 		for _, l := range []limiter.Limit{perSecond(5), {Events: 7, Window: time.Minute, Burst: 3}} {
 			c.fresh(l)
 			c.toWindow()

@@ -16,7 +16,7 @@ import (
 
 // Times of µs that go through 14 digits collapse: entries 1 µs apart become one. (Lua's tostring)
 func TestFieldTimesAMicrosecondApart(t *testing.T) {
-	field(t, every(), func(c *caller) {
+	field(t, costly(), func(c *caller) {
 		c.fresh(limiter.Limit{Events: 10, Window: time.Minute})
 		for range 10 {
 			c.allowed(1)
@@ -50,7 +50,7 @@ func (c *caller) holds(n int64) {
 
 // Members that are the time make two requests in one µs one. (sockudo#251)
 func TestFieldManyInOneMicrosecond(t *testing.T) {
-	field(t, every(), func(c *caller) {
+	field(t, costly(), func(c *caller) {
 		c.fresh(limiter.Limit{Events: 1000, Window: time.Minute})
 		for range 1000 {
 			c.allowed(1)
@@ -94,7 +94,7 @@ func TestFieldPartOfAMicrosecondToWait(t *testing.T) {
 
 // Numbers near 2^53 and 2^63 are exact or refused. (redis/redis#1118)
 func TestFieldHugeNumbers(t *testing.T) {
-	field(t, every(), func(c *caller) {
+	field(t, costly(), func(c *caller) {
 		for _, events := range []int64{limiter.MaxEvents + 1, 1<<53 - 1, 1 << 53, 1<<53 + 1, math.MaxInt64, math.MinInt64, -1} {
 			for _, l := range []limiter.Limit{{Events: events, Window: time.Second}, {Events: 1, Window: time.Second, Burst: events}} {
 				if _, err := c.entry.New(c.rdb, l); !invalid(err) {
@@ -123,7 +123,7 @@ func TestFieldHugeNumbers(t *testing.T) {
 // spring-cloud-gateway#1312) Here a limit of 0 denies and keeps nothing, a burst of 0 is the limit, and a window of 0 or
 // a burst below 0 is refused by name.
 func TestFieldZeroes(t *testing.T) {
-	field(t, every(), func(c *caller) {
+	field(t, costly(), func(c *caller) {
 		for _, burst := range []int64{0, 5} {
 			c.fresh(limiter.Limit{Events: 0, Window: time.Second, Burst: burst})
 			for _, cost := range []int64{1, 5, limiter.MaxCost} {

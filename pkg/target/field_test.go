@@ -44,6 +44,11 @@ func every(except ...string) []target.Entry {
 	return slices.DeleteFunc(target.Catalogue(), func(e target.Entry) bool { return slices.Contains(except, e.Name) })
 }
 
+// costly are those that take any cost.
+func costly(except ...string) []target.Entry {
+	return slices.DeleteFunc(every(except...), func(e target.Entry) bool { return e.Unit })
+}
+
 func only(names ...string) []target.Entry {
 	return slices.DeleteFunc(target.Catalogue(), func(e target.Entry) bool { return !slices.Contains(names, e.Name) })
 }

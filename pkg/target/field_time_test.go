@@ -32,7 +32,7 @@ func TestFieldWindowsEnd(t *testing.T) {
 		for range 12 {
 			d := c.allowed(1)
 			if c.entry.Atomic() {
-				dies := c.now.Truncate(time.Millisecond).Add((d.ResetAfter + 999*µs).Truncate(time.Millisecond))
+				dies := c.now.Add(d.ResetAfter + 999*µs).Truncate(time.Millisecond)
 				if got := c.expires(c.key()); !got.Equal(dies) {
 					c.Fatalf("the key dies at %v, not at %v", got, dies)
 				}

@@ -67,7 +67,8 @@ func spoiledScripts(table string) (mutants []mutant, err error) {
 func spoiledScript(head, says, right, wrong string) (mutant, error) {
 	name, rest, _ := strings.Cut(head, ": ")
 	of, by, _ := strings.Cut(rest, " by ")
-	m, err := newMutant(name, of, says, by)
+	row, _, holds := strings.Cut(of, "_")
+	m, err := newMutant(name, row, says, by)
 	if err != nil {
 		return m, err
 	}
@@ -80,6 +81,17 @@ func spoiledScript(head, says, right, wrong string) (mutant, error) {
 	}
 	m.entry.New = func(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Option) (limiter.Limiter, error) {
 		return limiter.NewScript(rdb, name, source, l, opts...)
+	}
+	if holds { // one of the semaphore's scripts, beside the two others
+		m.entry.New = func(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Option) (limiter.Limiter, error) {
+			return limiter.NewSemaphoreScripts(rdb, name, func(script string) string {
+				if script == of {
+					return source
+				}
+				sound, _ := scripts.Source(script)
+				return sound
+			}, l, opts...)
+		}
 	}
 	return m, nil
 }

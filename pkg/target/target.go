@@ -35,7 +35,7 @@ type Entry struct {
 	Rule     model.Rule // a naive row names its twin's
 	New      func(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Option) (limiter.Limiter, error)
 	Outside  *outside.Terms // of one from outside, on which it was opened; else nil
-	Unit     bool           // a request takes one event, whatever it is asked for
+	Unit     bool           // a request takes one event: more is not asked of it
 	Callers  bool           // of one from outside: it decides on its caller's clock
 	Service  bool           // it is asked over HTTP, and asks no Redis that we know of
 }
@@ -57,6 +57,9 @@ func (e Entry) Terms() outside.Terms {
 
 // Atomic tells whether the limiter claims to keep its rule whatever the order of requests.
 func (e Entry) Atomic() bool { return e.Own() || e.Outside != nil }
+
+// Releases tells whether what was taken can be given back: its limiter is a limiter.Releaser.
+func (e Entry) Releases() bool { return e.Rule.AtOnce && e.Outside == nil }
 
 // tick is the coarsest clock that a service is taken to decide on: nginx's shows whole milliseconds, of a clock that the
 // kernel sets forward every 1 to 10 ms.

@@ -67,8 +67,9 @@ func (w *walker) again() string { return w.client + "-again" }
 
 // play makes one move and tells how script and model differ.
 func (w *walker) play(m move) error {
+	key, doomed := w.keyOf(w.entry, w.client), w.dying(w.state)
 	w.pass(m.Step)
-	key := w.keyOf(w.entry, w.client)
+	doomed = doomed || w.dying(w.state)
 	if m.Persist {
 		w.rdb.Persist(w.Context(), key)
 		w.state, _ = w.state.Check(w.now, model.Request{Limit: m.Limit})
@@ -80,7 +81,11 @@ func (w *walker) play(m move) error {
 	if err != nil {
 		return err
 	}
-	if dies := w.expires(key); got != want || !dies.Equal(w.state.Expires()) {
+	dies := w.expires(key)
+	if (got != want || !dies.Equal(w.state.Expires())) && doomed {
+		w.state, want = w.entry.Rule.Fresh.Check(w.now, model.Request{Limit: m.Limit, Cost: m.Cost, ID: m.ID})
+	}
+	if got != want || !dies.Equal(w.state.Expires()) {
 		return fmt.Errorf("script: %s, dies %s\nmodel:  %s, dies %s", show(got), showTime(dies), show(want), showTime(w.state.Expires()))
 	}
 	w.last = got
@@ -95,6 +100,12 @@ func (w *walker) play(m move) error {
 	return nil
 }
 
+// dying tells whether a key is in its last millisecond. In Redis 8 it may then be gone, as soon as the server's
+// housekeeping comes by; in 7.0 and in Valkey it is not.
+func (s *stage) dying(held interface{ Expires() time.Time }) bool {
+	return !held.Expires().IsZero() && held.Expires().UnixMilli() == s.now.UnixMilli()
+}
+
 func (w *walker) ask(client string, m move) (limiter.Decision, error) {
 	l, ok := w.limiters[m.Limit]
 	if !ok {
@@ -107,9 +118,12 @@ func (w *walker) ask(client string, m move) (limiter.Decision, error) {
 // askAgain asks a copy of the key 1 µs before the wait is over, and when it is. The copy has no TTL.
 func (w *walker) askAgain(m move, wait time.Duration) error {
 	now, state := w.now, model.Persist(w.state)
+	if w.dying(w.state) {
+		return nil
+	}
 	w.copyKey()
 	defer w.set(now)
-	if w.state.Expires().Before(now.Add(wait)) {
+	if !w.state.Expires().After(now.Add(wait)) {
 		defer w.keep()()
 	}
 	for _, early := range []time.Duration{µs, 0} {
@@ -222,10 +236,11 @@ func showTime(t time.Time) string {
 	return fmt.Sprintf("after ms %d", t.UnixMilli())
 }
 
-// atomics are the rows of the catalogue that claim to keep their rule.
+// atomics are the rows of the catalogue that claim to keep their rule, of how many per time. The semaphore, of which
+// nobody asks more than one, has walks of its own.
 func atomics() (rows []target.Entry) {
 	for _, e := range target.Catalogue() {
-		if e.Atomic() {
+		if e.Atomic() && !e.Rule.AtOnce {
 			rows = append(rows, e)
 		}
 	}

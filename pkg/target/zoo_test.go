@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -160,10 +161,19 @@ func namesOf(entries []target.Entry) (names []string) {
 	return names
 }
 
-// race races four processes that ask for eight times the limit, each request at a cost of two.
+// race races four processes that ask for eight times the limit, each request at a cost of two where it can be.
 func (z *zooRun) race(t *testing.T) trials {
+	all := trials{}
+	ofTwo := slices.DeleteFunc(slices.Clone(z.env.Catalogue), func(e target.Entry) bool { return e.Unit })
+	ofOne := slices.DeleteFunc(slices.Clone(z.env.Catalogue), func(e target.Entry) bool { return !e.Unit })
+	maps.Copy(all, z.raceAt(t, ofTwo, 2))
+	maps.Copy(all, z.raceAt(t, ofOne, 1))
+	return all
+}
+
+func (z *zooRun) raceAt(t *testing.T, entries []target.Entry, cost int64) trials {
 	r, err := experiment.Race{
-		Limiters: namesOf(z.env.Catalogue), Limit: limiter.Limit{Events: 100, Window: time.Minute}, Cost: 2, Procs: 4, Clients: 1, Attempts: 100,
+		Limiters: namesOf(entries), Limit: limiter.Limit{Events: 100, Window: time.Minute}, Cost: cost, Procs: 4, Clients: 1, Attempts: 100,
 		Rounds: 1, Prefix: "ratelimit", Private: true, Conn: target.Conn{Timeout: 20 * time.Second},
 	}.Run(t.Context(), z.env)
 	if err != nil {
@@ -181,7 +191,7 @@ func (z *zooRun) race(t *testing.T) trials {
 func (z *zooRun) explore(t *testing.T) trials {
 	r, err := experiment.Prove{
 		Limiters: namesOf(z.env.Catalogue), Limit: limiter.Limit{Events: 7, Window: time.Minute}, Clients: 3, Calls: 1,
-		Starts: []explore.Start{explore.Empty, explore.OneLeft}, Crash: true, Prefix: "ratelimit",
+		Starts: []explore.Start{explore.Empty, explore.OneLeft}, Crash: true, Release: true, Prefix: "ratelimit",
 	}.Run(t.Context(), z.env)
 	if err != nil {
 		t.Fatal(err)
@@ -207,6 +217,7 @@ func (z *zooRun) walk(t *testing.T) trials {
 	for _, m := range z.mutants {
 		all[m.entry.Name] = walkOne(s, m.entry, m.of)
 	}
+	all["semaphore"] = walkOne(s, only("semaphore")[0], only("semaphore")[0])
 	for _, e := range atomics() {
 		all[e.Name] = walkOne(s, e, e)
 	}
@@ -217,11 +228,19 @@ func (z *zooRun) walk(t *testing.T) trials {
 func walkOne(s *stage, e, of target.Entry) experiment.ZooTrial {
 	const life = 50
 	begun := time.Now()
-	g, w := &guide{rand.New(rand.NewPCG(1, 2)), of}, newWalker(s, e)
+	g := &guide{rand.New(rand.NewPCG(1, 2)), of}
+	var lead func() (made int, err error)
+	if of.Rule.AtOnce {
+		w := newTurnstile(s, e)
+		lead = func() (int, error) { made, err := w.live(g.Rand, g.IntN(2) == 0, life); return len(made), err }
+	} else {
+		w := newWalker(s, e)
+		lead = func() (int, error) { made, err := g.live(w, life); return len(made), err }
+	}
 	trial := experiment.ZooTrial{Verdict: replay.Held}
 	for n := 0; n < zooMoves && trial.Verdict == replay.Held; n += life {
-		if made, err := g.live(w, life); err != nil {
-			trial.Verdict, trial.How = replay.Broken, fmt.Sprintf("request %d: %s", n+len(made), strings.ReplaceAll(err.Error(), "\n", "; "))
+		if made, err := lead(); err != nil {
+			trial.Verdict, trial.How = replay.Broken, fmt.Sprintf("request %d: %s", n+made, strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
 	}
 	trial.ElapsedUS = time.Since(begun).Microseconds()

@@ -1,0 +1,315 @@
+package doctor_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rlctl/rlctl/pkg/doctor"
+	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/scripts"
+)
+
+var now = time.Unix(1_700_000_000, 0)
+
+// healthy are facts of which nothing is to be said.
+func healthy() doctor.Facts {
+	f := doctor.Facts{
+		Node: "here", Now: now,
+		Wants: doctor.Wants{
+			Limiter: "sliding-log", Limit: limiter.Limit{Events: 100, Window: time.Minute}, Capacity: 100, Prefix: "p", Timeout: time.Second,
+		},
+		Info: doctor.Said[map[string]string]{Value: map[string]string{
+			"redis_version": "7.0.15", "role": "master", "connected_slaves": "0", "used_memory": "1000000", "evicted_keys": "0",
+			"connected_clients": "10", "number_of_cached_scripts": "9", "rdb_last_bgsave_status": "ok", "aof_last_write_status": "ok",
+			"total_system_memory": "8589934592",
+		}},
+		Config: map[string]doctor.Said[string]{},
+		Cached: doctor.Said[map[string]bool]{Value: map[string]bool{"gcra": true}},
+		Rights: doctor.Said[doctor.Rights]{Value: doctor.Rights{How: "ACL DRYRUN", All: true}},
+	}
+	for name, value := range map[string]string{
+		"maxmemory": "100000000", "maxmemory-policy": "noeviction", "appendonly": "yes", "appendfsync": "everysec", "save": "",
+		"maxclients": "10000", "min-replicas-to-write": "0", "busy-reply-threshold": "5000", "lazyfree-lazy-expire": "no",
+		"slowlog-log-slower-than": "10000", "stop-writes-on-bgsave-error": "yes", "cluster-require-full-coverage": "yes",
+	} {
+		f.Config[name] = doctor.Said[string]{Value: value}
+	}
+	for i := range 200 {
+		f.Trips = append(f.Trips, doctor.Trip{Took: time.Duration(200+i) * time.Microsecond, Offset: 5 * time.Millisecond})
+	}
+	return f
+}
+
+// change is facts that differ from the healthy ones in a few words: name=value of a setting, or of INFO after "info:".
+func change(words ...string) func(*doctor.Facts) {
+	return func(f *doctor.Facts) {
+		for _, w := range words {
+			name, value, _ := strings.Cut(w, "=")
+			if field, ok := strings.CutPrefix(name, "info:"); ok {
+				f.Info.Value[field] = value
+			} else {
+				f.Config[name] = doctor.Said[string]{Value: value}
+			}
+		}
+	}
+}
+
+func window(d time.Duration, words ...string) func(*doctor.Facts) {
+	return func(f *doctor.Facts) {
+		f.Wants.Limit.Window = d
+		change(words...)(f)
+	}
+}
+
+// without takes settings away, as if the server did not know them.
+func without(names ...string) func(*doctor.Facts) {
+	return func(f *doctor.Facts) {
+		for _, name := range names {
+			delete(f.Config, name)
+			delete(f.Info.Value, name)
+		}
+	}
+}
+
+// inCluster is a healthy master of a cluster.
+func inCluster(words ...string) func(*doctor.Facts) {
+	return func(f *doctor.Facts) {
+		f.Wants.Cluster = true
+		f.State.Value = map[string]string{"cluster_state": "ok", "cluster_slots_assigned": "16384", "cluster_slots_ok": "16384"}
+		change("info:cluster_enabled=1", "info:connected_slaves=1", "min-replicas-to-write=1")(f)
+		for _, w := range words {
+			name, value, _ := strings.Cut(w, "=")
+			f.State.Value[name] = value
+		}
+	}
+}
+
+func slow(calls ...doctor.SlowCall) func(*doctor.Facts) {
+	return func(f *doctor.Facts) { f.Slow.Value = calls }
+}
+
+func trips(took, offset time.Duration) func(*doctor.Facts) {
+	return func(f *doctor.Facts) {
+		for i := range f.Trips {
+			f.Trips[i] = doctor.Trip{Took: took, Offset: offset}
+		}
+	}
+}
+
+func lacking(r doctor.Rights) func(*doctor.Facts) {
+	return func(f *doctor.Facts) { f.Rights.Value = r }
+}
+
+const replicas = "info:slave0=ip=127.0.0.1,port=1,state=online,offset=1,lag=0"
+
+func cases() []testCase {
+	ms, GCRA := time.Millisecond, "gcra"
+	ours := doctor.SlowCall{At: now.Add(-time.Hour), Took: 14 * ms, Command: "evalsha", Script: GCRA}
+	old := doctor.SlowCall{At: now.Add(-48 * time.Hour), Took: 14 * ms, Command: "evalsha", Script: GCRA}
+	return []testCase{
+		{"version", change("info:redis_version=4.0.9"), doctor.Danger, "redis 4.0.9", "7.0"},
+		{"version", change("info:redis_version=6.2.6"), doctor.Warning, "redis 6.2.6", "7.0"},
+		{"version", change("info:redis_version=7.2.4", "info:valkey_version=8.1.1"), doctor.Fine, "valkey 8.1.1, which equals redis 7.2.4", ""},
+		{"version", change("info:redis_version=7.2.4", "info:redict_version=7.3.6"), doctor.Fine, "redict 7.3.6", ""},
+		{"version", change("info:redis_version=next"), doctor.Unknown, "next", ""},
+		{"version", without("redis_version"), doctor.Unknown, "does not tell its version", ""},
+
+		{"rights", lacking(doctor.Rights{Missing: map[string][]string{"sliding-log": {"+zadd", "+zrem"}}}), doctor.Danger, "lacks +zadd +zrem", "ACL SETUSER NAME +zadd +zrem"},
+		{"rights", lacking(doctor.Rights{All: true, Missing: map[string][]string{GCRA: {"+set"}}}), doctor.Fine, "not so gcra", ""},
+		{"rights", lacking(doctor.Rights{Gone: []string{"+zadd", "+lpush"}}), doctor.Danger, "not there: +zadd", "rename-command"},
+		{"rights", lacking(doctor.Rights{Gone: []string{"+lpush"}}), doctor.Fine, "", ""},
+		{"rights", lacking(doctor.Rights{Untried: map[string][]string{"sliding-log": {"+lpush"}}}), doctor.Unknown, "+lpush", ""},
+		{"rights", func(f *doctor.Facts) { f.Rights.Why = "rights failed: ERR" }, doctor.Unknown, "rights failed", ""},
+
+		{"eviction", change("maxmemory-policy=allkeys-lru"), doctor.Danger, "allkeys-lru, 0 keys", "CONFIG SET maxmemory-policy noeviction"},
+		{"eviction", change("maxmemory-policy=allkeys-random", "maxmemory=0"), doctor.Warning, "without maxmemory", "noeviction"},
+		{"eviction", change("maxmemory-policy=volatile-ttl", "info:evicted_keys=7"), doctor.Danger, "7 keys evicted", "noeviction"},
+		{"eviction", change("info:evicted_keys=1"), doctor.Warning, "1 key evicted", "maxmemory-policy"},
+		{"eviction", without("maxmemory-policy"), doctor.Unknown, "maxmemory-policy", ""},
+		{"eviction", func(f *doctor.Facts) { // a service that forbids CONFIG tells in INFO
+			f.Config["maxmemory-policy"] = doctor.Said[string]{Why: "no right to CONFIG GET"}
+			f.Info.Value["maxmemory_policy"] = "volatile-lru"
+		}, doctor.Danger, "volatile-lru", "noeviction"},
+
+		{"memory", change("maxmemory=0"), doctor.Warning, "no maxmemory, 0.954 MiB used of the machine's 8 GiB", "CONFIG SET maxmemory 6144mb"},
+		{"memory", change("maxmemory=0", "info:total_system_memory=0"), doctor.Warning, "no maxmemory", "SIZE"},
+		{"memory", change("info:used_memory=79000000"), doctor.Fine, "79 %", ""},
+		{"memory", change("info:used_memory=81000000"), doctor.Warning, "81 %", "CONFIG SET maxmemory 190mb"},
+		{"memory", change("info:used_memory=96000000"), doctor.Danger, "96 %", "CONFIG SET maxmemory"},
+		{"memory", change("info:used_memory=96000000", "maxmemory-policy=allkeys-lru"), doctor.Warning, "96 %", "CONFIG SET maxmemory"},
+		{"memory", change("info:used_memory=96000000", "info:mem_not_counted_for_evict=50000000"), doctor.Fine, "46 %", ""},
+		{"memory", without("used_memory"), doctor.Unknown, "maxmemory", ""},
+
+		{"persistence", change("appendfsync=always"), doctor.Fine, "no crash forgets", ""},
+		{"persistence", change(), doctor.Fine, "2 of a client's 100 at a steady rate", ""},
+		{"persistence", change("appendfsync=no"), doctor.Warning, "appendfsync no", "CONFIG SET appendfsync everysec"},
+		{"persistence", window(time.Hour, "appendfsync=no"), doctor.Fine, "1 of a client's 100", ""},
+		{"persistence", window(30*time.Second, "appendfsync=no"), doctor.Fine, "over before a machine is back", ""},
+		{"persistence", change("appendonly=no"), doctor.Warning, "no persistence", "CONFIG SET appendonly yes"},
+		{"persistence", window(time.Second, "appendonly=no"), doctor.Fine, "over before a killed server is back", ""},
+		{"persistence", window(time.Hour, "appendonly=no"), doctor.Danger, "no persistence", "CONFIG SET appendonly yes"},
+		{"persistence", change("appendonly=no", "save=3600 1 60 10000", "info:rdb_changes_since_last_save=41"), doctor.Warning, "(save 3600 1 60 10000), no AOF; 41 changes", "appendonly yes"},
+		{"persistence", window(2*time.Hour, "appendonly=no", "save=3600 1"), doctor.Danger, "save 3600 1", "appendonly yes"},
+		{"persistence", window(24*time.Hour, "appendonly=no", "save=3600 1"), doctor.Fine, "at most 1h0m0s, of a window of 1d", ""},
+		{"persistence", change("info:aof_last_write_status=err"), doctor.Danger, "AOF failed", "disk"},
+		{"persistence", change("info:rdb_last_bgsave_status=err"), doctor.Danger, "snapshot failed", "stop-writes-on-bgsave-error no"},
+		{"persistence", change("info:rdb_last_bgsave_status=err", "stop-writes-on-bgsave-error=no"), doctor.Fine, "AOF", ""},
+		{"persistence", without("appendonly"), doctor.Unknown, "appendonly", ""},
+		{"persistence", without("appendfsync"), doctor.Unknown, "appendfsync", ""},
+		{"persistence", func(f *doctor.Facts) {
+			without("appendonly", "save")(f)
+			change("info:aof_enabled=0")(f)
+		}, doctor.Unknown, "save", ""},
+
+		{"replication", change("info:role=slave", "info:master_host=10.0.0.1", "info:master_port=6379"), doctor.Danger, "a replica of 10.0.0.1:6379", "rlctl doctor -h 10.0.0.1 -p 6379"},
+		{"replication", change("info:connected_slaves=1", replicas), doctor.Warning, "1 replica, min-replicas-to-write 0", "CONFIG SET min-replicas-to-write 1"},
+		{"replication", change("info:connected_slaves=1", replicas, "min-replicas-to-write=1", "info:min_slaves_good_slaves=1"), doctor.Fine, "1 replica", ""},
+		{"replication", change("info:connected_slaves=1", replicas, "min-replicas-to-write=2", "info:min_slaves_good_slaves=1"), doctor.Danger, "1 good", "min-replicas-to-write 0"},
+		{"replication", change("info:connected_slaves=1", "info:slave0=state=wait_bgsave,lag=0"), doctor.Warning, `"wait_bgsave"`, "INFO replication"},
+		{"replication", change("info:connected_slaves=2", replicas, "info:slave1=state=online,lag=11"), doctor.Warning, "11 s ago", "INFO replication"},
+		{"replication", func(f *doctor.Facts) {
+			without("min-replicas-to-write")(f)
+			change("info:connected_slaves=1")(f)
+		}, doctor.Unknown, "min-replicas-to-write", ""},
+
+		{"cluster", inCluster(), doctor.Fine, "this master has 1 replica", ""},
+		{"cluster", inCluster("cluster_state=fail"), doctor.Danger, "cluster_state fail", "redis-cli --cluster check"},
+		{"cluster", inCluster("cluster_slots_assigned=16383"), doctor.Danger, "16,383 of 16,384", "redis-cli --cluster fix"},
+		{"cluster", func(f *doctor.Facts) { inCluster()(f); change("info:connected_slaves=0")(f) }, doctor.Warning, "no replica", "add-node"},
+		{"cluster", func(f *doctor.Facts) { inCluster()(f); f.Wants.Cluster = false }, doctor.Warning, "looked at alone", "rlctl doctor --cluster"},
+		{"cluster", func(f *doctor.Facts) { inCluster()(f); f.State.Why = "no right to CLUSTER INFO" }, doctor.Unknown, "no right", ""},
+
+		{"scripts", change("info:number_of_cached_scripts=501"), doctor.Warning, "501 scripts cached", "CLIENT LIST"},
+		{"scripts", change("info:evicted_scripts=3"), doctor.Warning, "3 evicted", "rlctl script flush"},
+		{"scripts", func(f *doctor.Facts) { f.Cached.Value = map[string]bool{"a": true, "b": false} }, doctor.Fine, "1 of the 2 scripts of rlctl are loaded; who first", ""},
+		{"scripts", func(f *doctor.Facts) { f.Cached.Why = "no right to SCRIPT EXISTS" }, doctor.Unknown, "SCRIPT EXISTS", ""},
+
+		{"slow log", slow(ours, ours, old), doctor.Warning, "gcra, 2 calls, up to 14 ms", "SLOWLOG GET"},
+		{"slow log", slow(old), doctor.Fine, "", ""},
+		{"slow log", slow(doctor.SlowCall{At: now, Took: 300 * ms, Command: "keys"}), doctor.Warning, "keys, 1 call, up to 300 ms", "SLOWLOG GET"},
+		{"slow log", slow(doctor.SlowCall{At: now, Took: 99 * ms, Command: "keys"}), doctor.Fine, "", ""},
+		{"slow log", change("slowlog-log-slower-than=-1"), doctor.Unknown, "off", ""},
+		{"slow log", func(f *doctor.Facts) { f.Slow.Why = "no right to SLOWLOG GET" }, doctor.Unknown, "no right", ""},
+
+		{"long scripts", change("busy-reply-threshold=0"), doctor.Warning, "busy-reply-threshold 0", "CONFIG SET busy-reply-threshold 5000"},
+		{"long scripts", func(f *doctor.Facts) { without("busy-reply-threshold")(f); change("lua-time-limit=3000")(f) }, doctor.Fine, "after 3s", ""},
+		{"long scripts", without("busy-reply-threshold"), doctor.Unknown, "lua-time-limit", ""},
+
+		{"freeing", func(f *doctor.Facts) { f.Wants.Limit.Events = 10_000 }, doctor.Warning, "up to 10,000 events", "CONFIG SET lazyfree-lazy-expire yes"},
+		{"freeing", func(f *doctor.Facts) { f.Wants.Limit.Events, f.Wants.Limiter = 10_000, GCRA }, doctor.Fine, "", ""},
+		{"freeing", func(f *doctor.Facts) { f.Wants.Limit.Events = 9_999 }, doctor.Fine, "", ""},
+		{"freeing", change("lazyfree-lazy-expire=yes"), doctor.Fine, "beside the work", ""},
+		{"freeing", func(f *doctor.Facts) { f.Wants.Limit.Events = 10_000; without("lazyfree-lazy-expire")(f) }, doctor.Unknown, "lazyfree", ""},
+
+		{"clients", change("info:connected_clients=8000"), doctor.Warning, "8,000 of 10,000 clients", "CONFIG SET maxclients 20000"},
+		{"clients", change("info:connected_clients=7999"), doctor.Fine, "7,999", ""},
+		{"clients", change("info:rejected_connections=1"), doctor.Warning, "1 refused", "CONFIG SET maxclients"},
+		{"clients", without("maxclients"), doctor.Unknown, "maxclients", ""},
+
+		{"latency", trips(250*ms, 0), doctor.Warning, "p99 250 ms", "--timeout 2.5s"},
+		{"latency", trips(249*ms, 0), doctor.Fine, "p50 249 ms", ""},
+		{"latency", func(f *doctor.Facts) { f.Trips[0].Took, f.Trips[1].Took = time.Second, time.Second }, doctor.Fine, "longest 1,000 ms", ""},
+		{"latency", func(f *doctor.Facts) {
+			f.Trips[0].Took, f.Trips[1].Took, f.Trips[2].Took = time.Second, time.Second, time.Second
+		}, doctor.Warning, "p99 1,000 ms", "--timeout"},
+		{"latency", func(f *doctor.Facts) { f.Trips = nil }, doctor.Unknown, "TIME", ""},
+
+		{"clock", trips(ms, 1001*ms), doctor.Warning, "1,001 ms ahead of this machine's, give or take 500 µs", "timedatectl"},
+		{"clock", trips(ms, -time.Hour), doctor.Warning, "1h0m0s behind", "timedatectl"},
+		{"clock", trips(100*ms, -1040*ms), doctor.Fine, "behind this machine's, give or take 50 ms", ""},
+		{"clock", func(f *doctor.Facts) { f.Trips = nil }, doctor.Unknown, "TIME", ""},
+	}
+}
+
+type testCase struct {
+	check string
+	make  func(*doctor.Facts)
+	level doctor.Level
+	seen  string // part of what was seen
+	do    string // part of what to do
+}
+
+func TestChecks(t *testing.T) {
+	for _, c := range cases() {
+		f := healthy()
+		c.make(&f)
+		found := doctor.Examine(f)
+		i := slices.IndexFunc(found, func(g doctor.Finding) bool { return g.Check == c.check })
+		if i < 0 {
+			t.Errorf("%s: nothing found", c.check)
+			continue
+		}
+		g := found[i]
+		if g.Level != c.level || !strings.Contains(g.Seen, c.seen) || !strings.Contains(strings.Join(g.Do, "\n"), c.do) {
+			t.Errorf("want %s of %s with %q and %q, got\n%+v", c.level, c.check, c.seen, c.do, g)
+		}
+		if bad := g.Level == doctor.Warning || g.Level == doctor.Danger; bad != (g.Endangers != "") || bad != (len(g.Do) > 0) {
+			t.Errorf("%s: what is bad says why and what to do, what is not does not: %+v", c.check, g)
+		}
+		for _, other := range found {
+			if other.Check != c.check && other.Level != doctor.Fine && !related(c.check, other.Check) {
+				t.Errorf("%s: %s came up as well: %+v", c.check, other.Check, other)
+			}
+		}
+	}
+}
+
+// related checks may look at the same fact.
+func related(a, b string) bool {
+	pairs := []string{"eviction memory", "latency clock", "replication cluster", "version replication", "cluster replication"}
+	return slices.Contains(pairs, a+" "+b) || slices.Contains(pairs, b+" "+a)
+}
+
+func TestEveryLevelOfEveryCheckIsTried(t *testing.T) {
+	tried := map[string]map[doctor.Level]bool{}
+	for _, c := range cases() {
+		if tried[c.check] == nil {
+			tried[c.check] = map[doctor.Level]bool{}
+		}
+		tried[c.check][c.level] = true
+	}
+	inside := healthy()
+	inCluster()(&inside)
+	for _, g := range doctor.Examine(inside) {
+		if g.Level != doctor.Fine {
+			t.Errorf("healthy, and yet %+v", g)
+		}
+		if !tried[g.Check][doctor.Unknown] || len(tried[g.Check]) < 2 {
+			t.Errorf("%s: only %v tried", g.Check, slices.Collect(maps.Keys(tried[g.Check])))
+		}
+	}
+}
+
+// Of a server that tells nothing, nothing is called fine.
+func TestNothingUnseenIsFine(t *testing.T) {
+	f := doctor.Facts{Wants: healthy().Wants}
+	f.Info.Why, f.Cached.Why, f.Slow.Why, f.Rights.Why = "no right to INFO", "no right", "no right", "no right"
+	f.Config = map[string]doctor.Said[string]{}
+	for name := range healthy().Config {
+		f.Config[name] = doctor.Said[string]{Why: "no right to CONFIG GET"}
+	}
+	found := doctor.Examine(f)
+	if len(found) < 12 {
+		t.Errorf("only %d findings", len(found))
+	}
+	for _, g := range found {
+		if g.Level != doctor.Unknown || !strings.HasPrefix(g.Seen, "could not look: ") {
+			t.Errorf("%+v", g)
+		}
+	}
+}
+
+// What has no harmless form would be tried by doing it.
+func TestEveryRightCanBeTried(t *testing.T) {
+	for _, name := range scripts.Names() {
+		source, _ := scripts.Source(name)
+		for _, right := range scripts.Rights(source) {
+			if doctor.Harmless(right, "k") == nil {
+				t.Errorf("%s: no way to try %s", name, right)
+			}
+		}
+	}
+}

@@ -1,0 +1,7 @@
+package doctor
+
+// For tests that look at one part.
+var (
+	Harmless = harmless
+	RightsOf = rightsOf
+)
