@@ -73,6 +73,9 @@ func (g *Group) agrees(ctx context.Context) bool {
 		if !master && !linked || !strings.Contains(n.rdb.ClusterInfo(ctx).Val(), "cluster_state:ok") {
 			return false
 		}
+		if n.listed(ctx) != len(g.nodes) {
+			return false
+		}
 		seen := n.view(ctx)
 		if view == "" {
 			view = seen
@@ -82,6 +85,17 @@ func (g *Group) agrees(ctx context.Context) bool {
 		}
 	}
 	return true
+}
+
+// listed is how many nodes a client learns of from this one: a replica once it has its copy.
+func (n *Node) listed(ctx context.Context) int {
+	known := map[string]bool{}
+	for _, r := range n.rdb.ClusterSlots(ctx).Val() {
+		for _, other := range r.Nodes {
+			known[other.ID] = true
+		}
+	}
+	return len(known)
 }
 
 // view is who has which slots, as a node sees it: a word a node, its id, whose replica it is if any, and its slots.

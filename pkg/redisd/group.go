@@ -65,7 +65,7 @@ func startNode(ctx context.Context, start Starter, opts Options) (*Node, error) 
 		if n.Running, err = start(ctx, opts); err == nil {
 			n.rdb = redis.NewClient(&redis.Options{
 				Network: "unix", Addr: n.Socket(), Protocol: 2, DisableIdentity: true, DialerRetries: 1, ContextTimeoutEnabled: true,
-				MaxRetries: 1, // a node that was killed left dead connections in the pool
+				MaxRetries:  1, // a node that was killed left dead connections in the pool
 				ReadTimeout: nodeTimeout,
 			})
 			return n, nil
