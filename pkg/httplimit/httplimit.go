@@ -28,6 +28,13 @@
 //
 // Inside belongs everything that costs: bodies that are read, queries, calls of others. Two limiters in a row are two
 // decisions: what the inner one refuses the outer one has charged.
+//
+// # Clients that hang up
+//
+// Who asked has asked: a client's going away does not end the call of the limiter, which gets the request's context
+// without its end. Redis would count what was sent all the same, a client that hangs up early would pay less than one
+// that waits, and a Redis that is silent for longer than clients are patient would look like clients who leave: no
+// failure would be told, and no breaker ever rest. So the limiter's time is the policy's, and has to be bounded there.
 package httplimit
 
 import (
@@ -179,7 +186,7 @@ func (h *handler) ask(r *http.Request) (a Answer) {
 		a.Err, a.Status = &BadRequest{err.Error()}, http.StatusBadRequest
 		return a
 	}
-	if a.Decision, a.Err = h.limiter.Check(r.Context(), a.Key, a.Cost); a.Err != nil {
+	if a.Decision, a.Err = h.limiter.Check(context.WithoutCancel(r.Context()), a.Key, a.Cost); a.Err != nil {
 		return failed(a)
 	}
 	switch d := a.Decision; {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rlctl/rlctl/pkg/httplimit"
 	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/policy"
 )
 
 var perMinute = limiter.Limit{Events: 100, Window: time.Minute}
@@ -274,6 +275,40 @@ func TestWhatGoesAround(t *testing.T) {
 	}
 }
 
+// A client that hangs up takes nothing back, and a Redis that is silent for longer than it waits is told of.
+func TestClientHangsUp(t *testing.T) {
+	t.Parallel()
+	type word struct{}
+	for _, failed := range []error{nil, failure(limiter.ClassNoAnswer, true)} {
+		told := 0
+		guarded, err := policy.New(limiter.Func(func(ctx context.Context, _ string, _ int64) (limiter.Decision, error) {
+			if _, bounded := ctx.Deadline(); ctx.Err() != nil || !bounded || ctx.Value(word{}) != "kept" {
+				t.Errorf("asked with %v", ctx)
+			}
+			return limiter.Decision{Allowed: true}, failed
+		}), policy.Policy{
+			Mode: policy.Open, Timeout: time.Minute, Failed: func(context.Context, error) { told++ },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone, hangUp := context.WithCancel(context.WithValue(t.Context(), word{}, "kept"))
+		hangUp()
+		o := options()
+		o.Decided = func(r *http.Request, a httplimit.Answer) {
+			if !a.Decision.Allowed || a.Decision.Degraded != (failed != nil) || r.Context().Err() == nil {
+				t.Errorf("%+v for %v", a, failed)
+			}
+		}
+		r := httptest.NewRequestWithContext(gone, "GET", "/", nil)
+		r.Header.Set("X-Api-Key", "client-1")
+		behind(t, guarded, o).ServeHTTP(httptest.NewRecorder(), r)
+		if told == 1 != (failed != nil) {
+			t.Errorf("told of %d failures", told)
+		}
+	}
+}
+
 // Two limiters in a row tell of both, and spoil nothing for other requests.
 func TestTwoInARow(t *testing.T) {
 	t.Parallel()
@@ -343,10 +378,10 @@ var prices = []struct {
 	tell     bool
 	allocs   float64
 }{
-	{"allowed", limiter.Decision{Allowed: true, Remaining: 99, ResetAfter: time.Minute}, false, 2},
-	{"allowed and told", limiter.Decision{Allowed: true, Remaining: 99, ResetAfter: time.Minute}, true, 5},
-	{"denied", limiter.Decision{RetryAfter: 1000 * time.Second, ResetAfter: time.Hour}, false, 5},
-	{"open", limiter.Decision{Allowed: true, Remaining: limiter.Untold, Degraded: true}, false, 0},
+	{"allowed", limiter.Decision{Allowed: true, Remaining: 99, ResetAfter: time.Minute}, false, 3},
+	{"allowed and told", limiter.Decision{Allowed: true, Remaining: 99, ResetAfter: time.Minute}, true, 6},
+	{"denied", limiter.Decision{RetryAfter: 1000 * time.Second, ResetAfter: time.Hour}, false, 6},
+	{"open", limiter.Decision{Allowed: true, Remaining: limiter.Untold, Degraded: true}, false, 1},
 }
 
 // requester returns a function that sends one request through the middleware.
