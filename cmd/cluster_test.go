@@ -323,7 +323,6 @@ func goesOn(t *testing.T, g *redisd.Group, rdb redis.UniversalClient, mayBe func
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	last := error(nil)
 	ask := func() error {
 		d, err := l.Check(ctx, "a", 1)
 		var e *limiter.Error
@@ -343,10 +342,10 @@ func goesOn(t *testing.T, g *redisd.Group, rdb redis.UniversalClient, mayBe func
 			}
 			over = true
 		default:
-			last = ask()
+			ask()
 		}
 	}
-	for last = ask(); last != nil; last = ask() {
+	for last := ask(); last != nil; last = ask() {
 		if ctx.Err() != nil {
 			t.Fatalf("no answer after the failover: %v", last)
 		}

@@ -167,9 +167,8 @@ func (g *Group) MasterOf(ctx context.Context, key string) (*Node, error) {
 
 // owns tells whether a master of a cluster takes a slot for its own.
 func (n *Node) owns(ctx context.Context, slot int64) bool {
-	ranges, err := n.rdb.ClusterSlots(ctx).Result()
-	return err == nil && slices.ContainsFunc(ranges, func(r redis.ClusterSlot) bool {
-		return int64(r.Start) <= slot && slot <= int64(r.End) && len(r.Nodes) > 0 && r.Nodes[0].ID == n.id
+	return slices.ContainsFunc(n.ranges(ctx), func(r slotRange) bool {
+		return r.from <= slot && slot <= r.to && len(r.nodes) > 0 && r.nodes[0] == n.id
 	})
 }
 
