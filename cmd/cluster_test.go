@@ -29,7 +29,7 @@ func TestOnACluster(t *testing.T) {
 		name string
 		try  func(t *testing.T, g *redisd.Group, at []string)
 	}{
-		{"scripts", scriptsOnACluster}, {"ids", idsOnACluster}, {"race", raceOnACluster}, {"bench", benchOnACluster},
+		{"scripts", scriptsOnACluster}, {"ids", idsOnACluster}, {"hold", holdOnACluster}, {"race", raceOnACluster}, {"bench", benchOnACluster},
 		{"mem", memOnACluster}, {"doctor", doctorOnACluster},
 		{"rights", rightsOnACluster}, {"move", checksWhileASlotMoves}, {"failover", checksAcrossAFailover},
 	} {
@@ -102,6 +102,16 @@ func idsOnACluster(t *testing.T, g *redisd.Group, at []string) {
 	for id, want := range map[string]int{"}": 0, "}x": 0, "a{b}c": 0, "": 64} {
 		if code, stdout, stderr := finish(t, append([]string{"check", id}, at...)...); code != want {
 			t.Errorf("check %q: exit code %d, want %d: %s%s", id, code, want, stdout, stderr)
+		}
+	}
+}
+
+// holdOnACluster: the three scripts of the semaphore find its one key.
+func holdOnACluster(t *testing.T, _ *redisd.Group, at []string) {
+	for _, id := range []string{"}", "a{b}c"} {
+		args := append([]string{"hold", id}, at...)
+		if code, stdout, stderr := finish(t, append(args, "--", "true")...); code != 0 || stderr != "" {
+			t.Errorf("%q: exit code %d: %s%s", id, code, stdout, stderr)
 		}
 	}
 }
@@ -313,7 +323,6 @@ func goesOn(t *testing.T, g *redisd.Group, rdb redis.UniversalClient, mayBe func
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	last := error(nil)
 	ask := func() error {
 		d, err := l.Check(ctx, "a", 1)
 		var e *limiter.Error
@@ -333,10 +342,10 @@ func goesOn(t *testing.T, g *redisd.Group, rdb redis.UniversalClient, mayBe func
 			}
 			over = true
 		default:
-			last = ask()
+			ask()
 		}
 	}
-	for last = ask(); last != nil; last = ask() {
+	for last := ask(); last != nil; last = ask() {
 		if ctx.Err() != nil {
 			t.Fatalf("no answer after the failover: %v", last)
 		}

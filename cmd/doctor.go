@@ -84,7 +84,7 @@ func (e *env) rules(conn *connFlags, args []string, format *choice) error {
 
 // withScripts are the limiters that doctor knows.
 func withScripts(catalogue []target.Entry) (names []string) {
-	for _, name := range append(target.Names(catalogue), target.Semaphore) {
+	for _, name := range target.Names(catalogue) {
 		if target.Rights(name) != nil {
 			names = append(names, name)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/rlctl/rlctl/pkg/redisd"
 )
 
-// doctorOnACluster looks at two masters, of which the first has a replica.
+// doctorOnACluster looks at three masters, each with a replica, and then at a replica alone.
 func doctorOnACluster(t *testing.T, g *redisd.Group, at []string) {
 	code, stdout, stderr := run(append([]string{"doctor", "--format", "json"}, at...))
 	r := parse[doctor.Result](t, []byte(stdout))

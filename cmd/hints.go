@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/rlctl/rlctl/pkg/hold"
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/outside"
@@ -71,11 +73,14 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 	}
 	switch class(e) {
 	case limiter.ClassUnreachable:
-		return fmt.Sprintf("cannot reach %s (%s)", at, why), cmp.Or(tlsHint(e.at, e.err), reachHint(e.at, typed))
+		return fmt.Sprintf("cannot reach %s (%s)", at, why), cmp.Or(tlsHint(e.at, e.err), crowdHint(e.err), reachHint(e.at, typed))
 	case limiter.ClassNoAnswer:
 		what = fmt.Sprintf("%s did not answer (%s)", at, why)
 		if limiter.Counted(e) {
 			what += "; the request may have been counted"
+		}
+		if hint := crowdHint(e.err); hint != "" {
+			return what, hint
 		}
 		return what, "wait longer: --timeout 5s    a server that wants TLS: --tls"
 	case limiter.ClassAuth:
@@ -157,6 +162,17 @@ func tlsHint(at string, err error) string {
 		return "does it want certificates of its clients? --cert FILE --key FILE" // it may hang up before the alert is read
 	case errors.Is(err, syscall.ECONNRESET):
 		return "is it a server that wants TLS? --tls"
+	}
+	return ""
+}
+
+// crowdHint is what to do where the server takes no more connections, "" where that is not it.
+func crowdHint(err error) string {
+	if redis.IsMaxClientsError(err) || strings.Contains(err.Error(), "max number of clients") { // a worker tells only words
+		return "fewer --procs or --clients, or more room: redis-cli CONFIG GET maxclients"
+	}
+	if strings.Contains(err.Error(), "broken pipe") {
+		return "it hung up: does it take no more connections? redis-cli CONFIG GET maxclients"
 	}
 	return ""
 }

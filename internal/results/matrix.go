@@ -25,6 +25,9 @@ var matrix = []experiment{
 	{"race-50", "race --procs 50 --rounds 3"},
 	{"race-20-1ms", "race " + racy + " --procs 20 --limit 107 --rounds 3 --rtt 1ms"},
 	{"race-20-5ms", "race " + racy + " --procs 20 --limit 107 --rounds 3 --rtt 5ms --attempts 50"},
+	{"failover", "race " + atomic + " --failover"},
+	{"failover-lag", "race " + atomic + " --failover --lag 300ms"},
+	{"failover-cluster", "race " + atomic + " --cluster --failover --lag 300ms"},
 	{"bench", "bench"}, // the whole catalogue, both paths
 	{"bench-1", "bench " + atomic + " --path allowed --clients 1 --duration 2s"},
 	{"bench-8", "bench " + atomic + " --path allowed --clients 8 --duration 2s"},

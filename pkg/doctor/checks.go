@@ -26,8 +26,12 @@ func checks() []check {
 	}
 }
 
-// Examine is what all checks say of one node.
+// Examine is what all checks say of one node, or that it does not answer.
 func Examine(f Facts) (all []Finding) {
+	if f.Gone != nil {
+		return []Finding{{f.Node, "node", Danger, "it does not answer",
+			"if it is a master, clients with slots there are refused until a replica takes over", []string{"redis-cli --cluster check HOST:PORT"}}}
+	}
 	for _, c := range checks() {
 		if g := c.look(f); g.Level != "" {
 			g.Node, g.Check = f.Node, c.name

@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -38,7 +39,7 @@ func healthy() doctor.Facts {
 		f.Config[name] = doctor.Said[string]{Value: value}
 	}
 	for i := range 200 {
-		f.Trips = append(f.Trips, doctor.Trip{Took: time.Duration(200+i) * time.Microsecond, Offset: 5 * time.Millisecond})
+		f.Trips.Value = append(f.Trips.Value, doctor.Trip{Took: time.Duration(200+i) * time.Microsecond, Offset: 5 * time.Millisecond})
 	}
 	return f
 }
@@ -93,8 +94,8 @@ func slow(calls ...doctor.SlowCall) func(*doctor.Facts) {
 
 func trips(took, offset time.Duration) func(*doctor.Facts) {
 	return func(f *doctor.Facts) {
-		for i := range f.Trips {
-			f.Trips[i] = doctor.Trip{Took: took, Offset: offset}
+		for i := range f.Trips.Value {
+			f.Trips.Value[i] = doctor.Trip{Took: took, Offset: offset}
 		}
 	}
 }
@@ -115,6 +116,7 @@ func cases() []testCase {
 		{"version", change("info:redis_version=7.2.4", "info:valkey_version=8.1.1"), doctor.Fine, "valkey 8.1.1, which equals redis 7.2.4", ""},
 		{"version", change("info:redis_version=7.2.4", "info:redict_version=7.3.6"), doctor.Fine, "redict 7.3.6", ""},
 		{"version", change("info:redis_version=next"), doctor.Unknown, "next", ""},
+		{"version", change("info:redis_mode=sentinel"), doctor.Danger, "a sentinel", "rlctl doctor --sentinel-master NAME"},
 		{"version", without("redis_version"), doctor.Unknown, "does not tell its version", ""},
 
 		{"rights", lacking(doctor.Rights{Missing: map[string][]string{"sliding-log": {"+zadd", "+zrem"}}}), doctor.Danger, "lacks +zadd +zrem", "ACL SETUSER NAME +zadd +zrem"},
@@ -211,16 +213,16 @@ func cases() []testCase {
 
 		{"latency", trips(250*ms, 0), doctor.Warning, "p99 250 ms", "--timeout 2.5s"},
 		{"latency", trips(249*ms, 0), doctor.Fine, "p50 249 ms", ""},
-		{"latency", func(f *doctor.Facts) { f.Trips[0].Took, f.Trips[1].Took = time.Second, time.Second }, doctor.Fine, "longest 1,000 ms", ""},
+		{"latency", func(f *doctor.Facts) { f.Trips.Value[0].Took, f.Trips.Value[1].Took = time.Second, time.Second }, doctor.Fine, "longest 1,000 ms", ""},
 		{"latency", func(f *doctor.Facts) {
-			f.Trips[0].Took, f.Trips[1].Took, f.Trips[2].Took = time.Second, time.Second, time.Second
+			f.Trips.Value[0].Took, f.Trips.Value[1].Took, f.Trips.Value[2].Took = time.Second, time.Second, time.Second
 		}, doctor.Warning, "p99 1,000 ms", "--timeout"},
-		{"latency", func(f *doctor.Facts) { f.Trips = nil }, doctor.Unknown, "TIME", ""},
+		{"latency", func(f *doctor.Facts) { f.Trips = doctor.Said[[]doctor.Trip]{Why: "no right to TIME"} }, doctor.Unknown, "TIME", ""},
 
 		{"clock", trips(ms, 1001*ms), doctor.Warning, "1,001 ms ahead of this machine's, give or take 500 µs", "timedatectl"},
 		{"clock", trips(ms, -time.Hour), doctor.Warning, "1h0m0s behind", "timedatectl"},
 		{"clock", trips(100*ms, -1040*ms), doctor.Fine, "behind this machine's, give or take 50 ms", ""},
-		{"clock", func(f *doctor.Facts) { f.Trips = nil }, doctor.Unknown, "TIME", ""},
+		{"clock", func(f *doctor.Facts) { f.Trips = doctor.Said[[]doctor.Trip]{Why: "no right to TIME"} }, doctor.Unknown, "TIME", ""},
 	}
 }
 
@@ -283,10 +285,18 @@ func TestEveryLevelOfEveryCheckIsTried(t *testing.T) {
 	}
 }
 
+// Of a node that does not answer nothing else is said.
+func TestANodeThatIsGone(t *testing.T) {
+	found := doctor.Examine(doctor.Facts{Node: "there", Gone: errors.New("refused")})
+	if len(found) != 1 || found[0].Level != doctor.Danger || found[0].Check != "node" || found[0].Node != "there" {
+		t.Errorf("%+v", found)
+	}
+}
+
 // Of a server that tells nothing, nothing is called fine.
 func TestNothingUnseenIsFine(t *testing.T) {
 	f := doctor.Facts{Wants: healthy().Wants}
-	f.Info.Why, f.Cached.Why, f.Slow.Why, f.Rights.Why = "no right to INFO", "no right", "no right", "no right"
+	f.Info.Why, f.Cached.Why, f.Slow.Why, f.Rights.Why, f.Trips.Why = "no right to INFO", "no right", "no right", "no right", "no right"
 	f.Config = map[string]doctor.Said[string]{}
 	for name := range healthy().Config {
 		f.Config[name] = doctor.Said[string]{Why: "no right to CONFIG GET"}

@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -59,7 +58,7 @@ type Finding struct {
 // Plan is a server to look at, for the sake of one limiter.
 type Plan struct {
 	Conn    target.Conn // Timeout, above 0, is what latency is compared with
-	Limiter string      // an atomic one of the catalogue, or target.Semaphore
+	Limiter string      // an atomic one of the catalogue
 	Limit   limiter.Limit
 	Prefix  string
 }
@@ -87,10 +86,6 @@ func (p Plan) Validate(catalogue []target.Entry) error {
 
 // capacity is the most that a fresh key allows at once.
 func (p Plan) capacity(catalogue []target.Entry) (int64, error) {
-	if p.Limiter == target.Semaphore {
-		_, err := limiter.NewSemaphore(nil, p.Limit, limiter.WithPrefix(p.Prefix))
-		return p.Limit.Events, err
-	}
 	entry, err := target.Find(catalogue, p.Limiter)
 	if err != nil {
 		return 0, err
@@ -118,22 +113,22 @@ func (p Plan) Run(ctx context.Context, catalogue []target.Entry) (*Result, error
 	defer stop()
 	facts, err := p.gather(ctx, rdb, Wants{p.Limiter, p.Limit, capacity, p.Prefix, p.Conn.Timeout, p.Conn.Cluster})
 	if err != nil {
-		return nil, limiter.Classify("doctor", unsent(err), false)
+		return nil, unanswered(err)
 	}
 	return p.judge(capacity, facts), nil
 }
 
-// unsent makes plain that a question left unanswered counted nothing.
-func unsent(err error) error {
+// unanswered classifies why a question was not answered, which counted nothing.
+func unanswered(err error) error {
+	err = limiter.Classify("doctor", err, false)
 	var e *limiter.Error
-	if errors.As(limiter.Classify("doctor", err, false), &e) {
+	if errors.As(err, &e) {
 		e.Unknown = false
-		return e
 	}
 	return err
 }
 
-// gather asks one master after the other.
+// gather asks one master after the other. A node of a cluster that does not answer is a fact, unless none does.
 func (p Plan) gather(ctx context.Context, rdb redis.UniversalClient, w Wants) (all []Facts, err error) {
 	nodes, err := target.Nodes(ctx, rdb)
 	if err != nil {
@@ -146,11 +141,16 @@ func (p Plan) gather(ctx context.Context, rdb redis.UniversalClient, w Wants) (a
 		}
 		f, err := look(ctx, node.Client, p.Conn.User, name, w)
 		switch {
-		case err != nil:
+		case err != nil && (!p.Conn.Cluster || ctx.Err() != nil):
 			return nil, err
+		case err != nil:
+			all = append(all, Facts{Node: name, Gone: err})
 		case !p.Conn.Cluster || f.Info.Value["role"] != "slave":
 			all = append(all, f)
 		}
+	}
+	if len(all) > 0 && !slices.ContainsFunc(all, func(f Facts) bool { return f.Gone == nil }) {
+		return nil, all[0].Gone
 	}
 	return all, nil
 }
@@ -172,6 +172,3 @@ func (p Plan) judge(capacity int64, all []Facts) *Result {
 	}
 	return r
 }
-
-// day bounds how long ago a slow call may lie to be worth a warning.
-const day = 24 * time.Hour

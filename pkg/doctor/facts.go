@@ -29,7 +29,8 @@ type Said[T any] struct {
 type Facts struct {
 	Node   string // where it is, without secrets
 	Wants  Wants
-	Trips  []Trip                  // of TIME; none if that is forbidden
+	Gone   error                   // why nothing more is known; nil if it answers
+	Trips  Said[[]Trip]            // of TIME
 	Info   Said[map[string]string] // INFO, by field
 	Config map[string]Said[string] // CONFIG GET, by name; a name that the server does not know is not there
 	Cached Said[map[string]bool]   // by script: whether the server has it

@@ -103,16 +103,16 @@ func (l *looking) greet() {
 }
 
 // trips asks for the time again and again. TIME and not PING: it is as cheap, and a right that every limiter's user has.
-func (l *looking) trips() (all []Trip, now time.Time) {
-	for begin := time.Now(); len(all) < mostTrips && (len(all) < fewTrips || time.Since(begin) < tripsWait); {
+func (l *looking) trips() (all Said[[]Trip], now time.Time) {
+	for begin := time.Now(); len(all.Value) < mostTrips && (len(all.Value) < fewTrips || time.Since(begin) < tripsWait); {
 		start := time.Now()
 		said := ask(l, "TIME", func() (time.Time, error) { return l.rdb.Time(l.ctx).Result() })
 		took := time.Since(start)
 		if said.Why != "" || l.err != nil {
-			return nil, time.Time{}
+			return Said[[]Trip]{Why: said.Why}, time.Time{}
 		}
 		now = said.Value
-		all = append(all, Trip{took, now.Sub(start.Add(took / 2))})
+		all.Value = append(all.Value, Trip{took, now.Sub(start.Add(took / 2))})
 	}
 	return all, now
 }

@@ -13,6 +13,10 @@ import (
 
 // version: Valkey and Redict tell which Redis they equal.
 func version(f Facts) Finding {
+	if f.Info.Value["redis_mode"] == "sentinel" {
+		return seen(Danger, "a sentinel, which knows servers and keeps no limits").but("nothing is ever admitted here",
+			"rlctl doctor --sentinel-master NAME, with the name that it has for its master")
+	}
 	equals := f.Info.Value["redis_version"]
 	if equals == "" {
 		return f.blind("its version")
@@ -106,6 +110,9 @@ func cache(f Facts) Finding {
 	return fine("%s", so)
 }
 
+// day bounds how long ago a slow call may lie to be worth a warning.
+const day = 24 * time.Hour
+
 // slowOthers is from when on a call of somebody else keeps limiters waiting.
 const slowOthers = 100 * time.Millisecond
 
@@ -185,11 +192,11 @@ func clients(f Facts) Finding {
 
 // latency: round trips against the timeout.
 func latency(f Facts) Finding {
-	if len(f.Trips) == 0 {
-		return couldNot("no right to TIME")
+	if f.Trips.Why != "" || len(f.Trips.Value) == 0 {
+		return couldNot(f.Trips.Why)
 	}
-	took := make([]time.Duration, len(f.Trips))
-	for i, trip := range f.Trips {
+	took := make([]time.Duration, len(f.Trips.Value))
+	for i, trip := range f.Trips.Value {
 		took[i] = trip.Took
 	}
 	slices.Sort(took)
@@ -208,10 +215,10 @@ const wrongClock = time.Second
 
 // clock: the server's decides, so only who takes over, and who compares times, minds a difference.
 func clock(f Facts) Finding {
-	if len(f.Trips) == 0 {
-		return couldNot("no right to TIME")
+	if f.Trips.Why != "" || len(f.Trips.Value) == 0 {
+		return couldNot(f.Trips.Why)
 	}
-	best := slices.MinFunc(f.Trips, func(a, b Trip) int { return int(a.Took - b.Took) })
+	best := slices.MinFunc(f.Trips.Value, func(a, b Trip) int { return int(a.Took - b.Took) })
 	so := fmt.Sprintf("the server's clock is %s %s this machine's, give or take %s",
 		brief(best.Offset.Abs()), map[bool]string{true: "behind", false: "ahead of"}[best.Offset < 0], brief(best.Took/2))
 	if best.Offset.Abs()-best.Took/2 < wrongClock {

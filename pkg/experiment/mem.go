@@ -85,6 +85,9 @@ func (p Mem) rows(catalogue []target.Entry) ([]target.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if i := slices.IndexFunc(rows, func(e target.Entry) bool { return e.Rule.AtOnce }); i >= 0 {
+		return nil, fmt.Errorf("%s holds what is held now, and not what was asked: its keys are not filled", rows[i].Name)
+	}
 	keepers := slices.DeleteFunc(slices.Clone(rows), func(e target.Entry) bool { return e.State == nothingKept })
 	if len(p.Limiters) > 0 && len(keepers) < len(rows) {
 		i := slices.IndexFunc(rows, func(e target.Entry) bool { return e.State == nothingKept })

@@ -73,6 +73,9 @@ func (g *Group) agrees(ctx context.Context) bool {
 		if !master && !linked || !strings.Contains(n.rdb.ClusterInfo(ctx).Val(), "cluster_state:ok") {
 			return false
 		}
+		if n.listed(ctx) != len(g.nodes) {
+			return false
+		}
 		seen := n.view(ctx)
 		if view == "" {
 			view = seen
@@ -82,6 +85,44 @@ func (g *Group) agrees(ctx context.Context) bool {
 		}
 	}
 	return true
+}
+
+// slotRange are slots with the ids of the nodes that have them, the master first.
+type slotRange struct {
+	from, to int64
+	nodes    []string
+}
+
+// ranges is who has which slots as clients are told, by CLUSTER SLOTS; nothing if the node does not answer.
+func (n *Node) ranges(ctx context.Context) (all []slotRange) {
+	said, _ := n.rdb.Do(ctx, "CLUSTER", "SLOTS").Slice()
+	for _, r := range said {
+		fields, ok := r.([]any) // from to node…, each node host port id
+		if !ok || len(fields) < 3 {
+			return nil
+		}
+		s := slotRange{}
+		s.from, _ = fields[0].(int64)
+		s.to, _ = fields[1].(int64)
+		for _, f := range fields[2:] {
+			if node, ok := f.([]any); ok && len(node) > 2 {
+				s.nodes = append(s.nodes, fmt.Sprint(node[2]))
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// listed is how many nodes a client learns of from this one: a replica once it has its copy.
+func (n *Node) listed(ctx context.Context) int {
+	known := map[string]bool{}
+	for _, r := range n.ranges(ctx) {
+		for _, id := range r.nodes {
+			known[id] = true
+		}
+	}
+	return len(known)
 }
 
 // view is who has which slots, as a node sees it: a word a node, its id, whose replica it is if any, and its slots.

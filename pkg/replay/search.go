@@ -21,11 +21,12 @@ type search struct {
 	rule     model.Rule
 	guesses  []guess // what the key may hold; none while that is not known
 	spare    []guess
-	previous timed   // the last decision
-	era      int64   // its era; 0 before the first
-	lost     []timed // what may come in yet, by call
-	tries    *int    // how many more places for lost calls to try: all sets of many would take for ever
-	gaveUp   bool    // there were too many of them, or of decisions that bore one microsecond
+	previous timed           // the last decision
+	era      int64           // its era; 0 before the first
+	lost     []timed         // what may come in yet, by call
+	tries    *int            // how many more places for lost calls to try: all sets of many would take for ever
+	alone    map[string]bool // ids that but one lost call bears, by a rule of how many at once
+	gaveUp   bool            // there were too many of them, or of decisions that bore one microsecond
 
 	without model.State // while nothing is known: with every lost call left out; nil if that is not known either
 	guessed timed       // the decision since which that is so
@@ -51,13 +52,22 @@ type found struct {
 // mostGuesses is how many guesses are followed at once.
 const mostGuesses = 64
 
+// triesAtOnce is how many lost calls are looked at by a rule of how many at once, where any may come in anywhere unseen.
+const triesAtOnce = 100_000
+
 // replay follows the model through all decisions.
 func replay(decided, lost []timed, rule model.Rule, eras []era) found {
 	tries := 10_000 + 500*len(lost) // enough for some lost calls before each reply that shows them
-	if !rule.AtOnce {               // where two of no name would be one holder
-		lost = nameless(decided, lost)
+	unnamed := nameless(decided, lost)
+	s := search{rule: rule, tries: &tries, eras: eras, alone: map[string]bool{}}
+	if rule.AtOnce { // where two of no name would be one holder
+		for i := range lost {
+			s.alone[lost[i].Request.ID] = unnamed[i].Request.ID == ""
+		}
+		unnamed, tries = lost, triesAtOnce
 	}
-	s := search{rule: rule, guesses: []guess{{most: rule.Fresh, lost: lost}}, lost: lost, tries: &tries, eras: eras}
+	s.lost = unnamed
+	s.guesses = []guess{{most: rule.Fresh, lost: s.lost}}
 	for at := 0; at < len(decided); {
 		group := decided[at : at+tie(decided[at:])]
 		s.step(decided, at, group)

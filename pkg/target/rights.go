@@ -31,6 +31,9 @@ func Rights(name string) []string {
 // which slots, and to follow a slot that is under way to another node.
 func ClusterRights() []string { return []string{"+asking", "+cluster|slots"} }
 
+// DatabaseRights are what a user must be allowed beside for any database but the first.
+func DatabaseRights() []string { return []string{"+select"} }
+
 // ExperimentRights are what experiments on a named server make use of beside: to take away the keys that they made, and
 // to see that these have a TTL. Without them keys are left to their TTL, and it is not looked at.
 func ExperimentRights() []string { return []string{"+del", "+pttl"} }
