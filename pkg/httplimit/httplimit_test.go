@@ -309,6 +309,24 @@ func TestClientHangsUp(t *testing.T) {
 	}
 }
 
+// The handler has the server's own ResponseWriter, with all that it can do: flushing, hijacking, deadlines.
+func TestWriterIsPassedOn(t *testing.T) {
+	t.Parallel()
+	around, err := httplimit.New(says(limiter.Decision{Allowed: true}, nil), options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := httptest.NewRecorder()
+	h := around(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if w != http.ResponseWriter(mine) {
+			t.Errorf("it is a %T", w)
+		}
+	}))
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+	r.Header.Set("X-Api-Key", "client-1")
+	h.ServeHTTP(mine, r)
+}
+
 // Two limiters in a row tell of both, and spoil nothing for other requests.
 func TestTwoInARow(t *testing.T) {
 	t.Parallel()

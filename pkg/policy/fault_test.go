@@ -269,6 +269,7 @@ func (c *caller) suffer(want limiter.Class) {
 	var d limiter.Decision
 	var err error
 	took := timed(func() { d, err = c.limiter.Check(c.Context(), string("k"+c.mode), 1) })
+	c.Logf("%-6s %s: answered after %v", c.mode, want, took)
 	if took > timeout+grace {
 		c.Errorf("%s: answered after %v, want within %v", c.mode, took, timeout+grace)
 	}
