@@ -84,6 +84,9 @@ func newProve(e *env, conn *connFlags) *cobra.Command {
 			if st.Limit, err = limit.read(flags); err != nil {
 				return err
 			}
+			if err := notEmpty(flags, "id"); err != nil {
+				return err
+			}
 			act := fmt.Sprintf("%d callers are about to load", st.Procs*st.Clients)
 			if err := e.confirmServices(c.Context(), args, yes, act); err != nil {
 				return err

@@ -80,6 +80,9 @@ func newRace(e *env, conn *connFlags) *cobra.Command {
 		if flags.Changed("attempts") && p.Attempts == 0 {
 			return usagef("--attempts: want 1 or more")
 		}
+		if err := notEmpty(flags, "id"); err != nil {
+			return err
+		}
 		return runRace(c.Context(), e, p, out)
 	}
 	return c
@@ -121,6 +124,15 @@ func excludes(flags *pflag.FlagSet, first string, others ...string) error {
 		if flags.Changed(name) {
 			return usagef("--%s: excluded by --%s", name, first)
 		}
+	}
+	return nil
+}
+
+// notEmpty returns an error if a flag was given without a value, which is no way to leave it away: no client has an empty
+// id.
+func notEmpty(flags *pflag.FlagSet, name string) error {
+	if f := flags.Lookup(name); f.Changed && f.Value.String() == "" {
+		return usagef("--%s: want at least one character", name)
 	}
 	return nil
 }
