@@ -22,6 +22,9 @@ import (
 
 // TestOnACluster has all that is tried on one cluster of three masters, each with a replica, one after another.
 func TestOnACluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starting so many servers takes seconds that the race detector's part has not")
+	}
 	t.Parallel()
 	g := redisdtest.Cluster(t, 3, 1)
 	at := []string{"--cluster", "-p", g.Entry().Port}
@@ -364,6 +367,9 @@ func goesOn(t *testing.T, g *redisd.Group, rdb redis.UniversalClient, mayBe func
 
 // TestUnderSentinels has all that is tried on one master and its replica under three sentinels.
 func TestUnderSentinels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starting so many servers takes seconds that the race detector's part has not")
+	}
 	t.Parallel()
 	g := redisdtest.Watched(t, 1, 3)
 	at := []string{"--sentinel-master", redisd.WatchedName, "-p", g.Entry().Port}

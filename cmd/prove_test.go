@@ -22,7 +22,7 @@ func TestProveTwiceCountsTheSame(t *testing.T) {
 		t.Skip("one client runs at a time: there is nothing for the race detector to see")
 	}
 	t.Parallel()
-	first, again := proved(t), proved(t)
+	first, again := proved(t, "--clients", "2"), proved(t, "--clients", "2")
 	if len(first.Results) < 30 || len(again.Results) != len(first.Results) || first.Verdict != "held" {
 		t.Fatalf("%s of %d rows, then of %d", first.Verdict, len(first.Results), len(again.Results))
 	}

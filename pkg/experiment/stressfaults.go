@@ -75,7 +75,7 @@ func (s *stressing) ask(ctx context.Context, command func() error) error {
 }
 
 // comesBack is how long a server that was restarted may be away.
-const comesBack = 5 * time.Second
+const comesBack = 20 * time.Second
 
 func pauseClients(ctx context.Context, s *stressing) (int64, error) {
 	if err := s.ask(ctx, func() error { return s.srv.rdb.ClientPause(ctx, pauseFor).Err() }); err != nil {

@@ -66,7 +66,7 @@ func startNode(ctx context.Context, start Starter, opts Options) (*Node, error) 
 			n.rdb = redis.NewClient(&redis.Options{
 				Network: "unix", Addr: n.Socket(), Protocol: 2, DisableIdentity: true, DialerRetries: 1, ContextTimeoutEnabled: true,
 				MaxRetries:  1, // a node that was killed left dead connections in the pool
-				ReadTimeout: nodeTimeout,
+				ReadTimeout: 4 * nodeTimeout,
 			})
 			return n, nil
 		}
