@@ -71,6 +71,9 @@ func (r benchJSON) row(t *testing.T, limiter, path string) benchRow {
 
 // TestABenchCountsWhatAScriptDoes checks the figures that do not depend on the machine.
 func TestABenchCountsWhatAScriptDoes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures, which the race detector's part has no time for")
+	}
 	_, stdout, stderr := finish(t, "bench", "gcra", "naive-counter", "local-bucket", "--duration", "60ms", "--clients", "4", "--format", "json")
 	r := parseBench(t, stdout)
 	if len(r.Results) != 5+2*3 {
@@ -134,6 +137,9 @@ func underMeasure(t *testing.T, rdb *redis.Client) {
 // TestAPauseShowsInResponseTimes: a server that stands still for 400 ms makes all requests wait that were due meanwhile,
 // and only those callers' calls long that were under way.
 func TestAPauseShowsInResponseTimes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures, which the race detector's part has no time for")
+	}
 	c, stdout, stderr, rdb := benching(t, "gcra", "--path", "allowed", "--rate", "2000", "--clients", "8", "--keys", "1",
 		"--limit", "50", "--rounds", "1", "--duration", "1s", "--warmup", "20ms")
 	underMeasure(t, rdb)

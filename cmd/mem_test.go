@@ -26,6 +26,9 @@ func parseMem(t *testing.T, out []byte) memJSON { return parse[memJSON](t, out) 
 
 // TestEveryLimiterIsMeasured: the whole catalogue, in two ways that agree.
 func TestEveryLimiterIsMeasured(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures, which the race detector's part has no time for")
+	}
 	c, stdout, stderr := withOutput(t, "mem", "--keys", "1500", "--limits", "10", "--format", "json")
 	if err := c.Run(); err != nil {
 		t.Fatal(err, stderr)

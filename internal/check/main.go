@@ -40,7 +40,7 @@ func parts() []part {
 		{"test", 240 * time.Second, tests(".", "-timeout=235s")},
 		{"busted", 90 * time.Second, busted},
 		{"peers", 90 * time.Second, tests("peers", "-vet=all", "-timeout=85s")},
-		{"race, shuffled", 260 * time.Second, tests(".", "-race", "-short", "-shuffle=on", "-timeout=255s")},
+		{"race, shuffled", 260 * time.Second, racing("-short", "-shuffle=on", "-timeout=255s")},
 		{"fuzz", 130 * time.Second, fuzz},
 	}
 }

@@ -11,11 +11,35 @@ import (
 	"strings"
 )
 
-// tests is a part that runs the tests of all packages of the module in a folder, none of them from the cache.
+// pure are packages without a goroutine: the race detector has nothing to see in them, and makes their arithmetic slow.
+func pure(pkg string) bool {
+	return slices.ContainsFunc([]string{"/pkg/model", "/pkg/replay", "/pkg/report", "/pkg/certificate"}, func(name string) bool {
+		return strings.HasSuffix(pkg, name)
+	})
+}
+
+// racing is a part that runs the tests of the packages that are not pure under the race detector.
+func racing(flags ...string) func(context.Context, *tally) {
+	return func(ctx context.Context, t *tally) {
+		listed, err := command(ctx, "go", "list", "./...").Output()
+		if err != nil {
+			t.fail("go list: %v", err)
+			return
+		}
+		packages := slices.DeleteFunc(strings.Fields(string(listed)), pure)
+		tests(".", append(append([]string{"-race"}, flags...), packages...)...)(ctx, t)
+	}
+}
+
+// tests is a part that runs tests of the module in a folder, those of all packages unless some are named after the flags,
+// none of them from the cache.
 func tests(module string, flags ...string) func(context.Context, *tally) {
 	return func(ctx context.Context, t *tally) {
 		args := append([]string{"test", "-json", "-count=1"}, flags...)
-		cmd := command(ctx, "go", append(args, "./...")...)
+		if strings.HasPrefix(args[len(args)-1], "-") {
+			args = append(args, "./...")
+		}
+		cmd := command(ctx, "go", args...)
 		cmd.Dir, cmd.Stderr = module, os.Stderr
 		// Each process of a race build sleeps a second before it ends, and the tests run hundreds of them.
 		cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
