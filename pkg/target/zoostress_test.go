@@ -22,7 +22,7 @@ func (z *zooRun) stress(t *testing.T) trials {
 	lossy, long := p, p
 	lossy.Timeout, lossy.Clients = 50*time.Millisecond, 2
 	lossy.Faults = []string{"reply-cut", "server-stop", "server-restart"}
-	long.Duration, long.Faults, long.Limiters = 4*time.Second, nil, namesOf(sound())
+	long.Duration, long.Faults, long.Limiters = 3*time.Second, nil, namesOf(sound())
 	for _, m := range z.mutants {
 		if slices.Contains(m.by, "cut") {
 			lossy.Limiters = append(lossy.Limiters, m.entry.Name)
