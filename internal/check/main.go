@@ -37,7 +37,7 @@ func parts() []part {
 		{"gofmt", 5 * time.Second, silent("gofmt", "-l", ".")},
 		{"vet", 120 * time.Second, passes("go", "vet", "./...")},
 		{"staticcheck", 80 * time.Second, passes("go", "run", staticcheck, "./...")},
-		{"test", 240 * time.Second, tests(".", "-timeout=235s")},
+		{"test", 320 * time.Second, tests(".", "-timeout=315s")},
 		{"busted", 90 * time.Second, busted},
 		{"peers", 90 * time.Second, tests("peers", "-vet=all", "-timeout=85s")},
 		{"race, shuffled", 260 * time.Second, racing("-short", "-shuffle=on", "-timeout=255s")},
