@@ -277,7 +277,10 @@ func checksWhileASlotMoves(t *testing.T, g *redisd.Group, _ []string) {
 			}
 		}()
 		a := askUntil(t, l, []string{"a", "a", "a"}, over)
-		delete(a.errs, limiter.ClassNoScript) // forgotten twice within one call, which is told and not counted
+		// Of three rounds of flushes each may meet one call twice, which is then told and not counted.
+		if a.errs[limiter.ClassNoScript] <= 3 {
+			delete(a.errs, limiter.ClassNoScript)
+		}
 		if len(a.errs) > 0 {
 			t.Errorf("%s: errors %v, %d of them unknown", name, a.errs, a.unknown)
 		}
