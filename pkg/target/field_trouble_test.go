@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +201,49 @@ func run(t *testing.T, conn target.Conn, commands [][]any) {
 			t.Fatalf("%v: %v", words, err)
 		}
 	}
+}
+
+// A server that is full refuses what it would have to remember, and nothing else: a denial still answers, its script
+// forgotten or not. What is refused leaves the key as it was, and its TTL, though entries in it have expired that could
+// be freed first: Redis would then let the rest of the script through.
+func TestFieldFullServer(t *testing.T) {
+	field(t, every("local-bucket"), func(c *caller) {
+		limit := limiter.Limit{Events: 4, Window: 2 * time.Second}
+		full := func(size int) { c.rdb.ConfigSet(c.Context(), "maxmemory", strconv.Itoa(size)) }
+		defer full(0)
+		c.fresh(limit)
+		c.toWindow()
+		c.allowed(1)
+		c.pass(limit.Window * 3 / 4)
+		for range 2 { // these live on when the first has expired
+			c.allowed(1)
+		}
+		c.pass(limit.Window / 2)
+		some, before := c.client, c.held()
+		c.fresh(limit)
+		for range limit.Events {
+			c.allowed(1)
+		}
+		full(1)
+		c.rdb.ScriptFlush(c.Context())
+		if c.entry.BrokenBy != target.Denial && c.entry.BrokenBy != target.Crash { // those two write before they deny
+			for range 2 {
+				c.denied(1)
+			}
+		}
+		c.take(0)
+		for _, client := range []string{some, c.client + "new"} {
+			var failed *limiter.Error
+			d, err := c.limiter.Check(c.Context(), client, 1)
+			if !errors.As(err, &failed) || failed.Class != limiter.ClassOOM || failed.Unknown {
+				c.Errorf("an admission on a full server: %s, error %v", show(d), err)
+			}
+			c.client = client
+			if held := c.held(); c.entry.Atomic() && client == some && held != before || client != some && held != "" {
+				c.Errorf("half-written: was\n%sis\n%s", before, held)
+			}
+		}
+	})
 }
 
 // wantClass asks every limiter that asks Redis.
