@@ -91,7 +91,8 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 	case limiter.ClassLoading, limiter.ClassBusy:
 		return fmt.Sprintf("%s is not ready: %s", at, why), "try again in a moment"
 	case limiter.ClassReadOnly:
-		return fmt.Sprintf("%s refuses writes: %s", at, why), "point at the primary: -u redis://HOST:PORT"
+		return fmt.Sprintf("%s refuses writes: %s", at, why),
+			"point at the primary: -u redis://HOST:PORT    what a primary refuses them for: rlctl doctor"
 	case limiter.ClassOOM:
 		return fmt.Sprintf("%s is out of memory: %s", at, why), "look: redis-cli INFO memory"
 	case limiter.ClassCluster:

@@ -51,6 +51,11 @@ func TestExplain(t *testing.T) {
 			"  try again in a moment\n",
 		69,
 	}, {
+		refused("db:6379", limiter.ClassReadOnly, errors.New("MISCONF Redis is configured to save RDB snapshots")),
+		"rlctl: redis at db:6379 refuses writes: MISCONF Redis is configured to save RDB snapshots\n" +
+			"  point at the primary: -u redis://HOST:PORT    what a primary refuses them for: rlctl doctor\n",
+		69,
+	}, {
 		refused("db:6379", limiter.ClassAuth, errors.New("NOAUTH Authentication required.")),
 		"rlctl: redis at db:6379 refused: NOAUTH Authentication required.\n" +
 			"  log in: REDISCLI_AUTH=... or --pass-file FILE, with --user NAME    rights: redis-cli ACL WHOAMI\n",
