@@ -104,14 +104,16 @@ func (p Plan) Run(ctx context.Context, catalogue []target.Entry) (*Result, error
 	if err != nil {
 		return nil, err
 	}
-	rdb, err := p.Conn.Open(1)
+	first := p.Conn // look goes to the database by itself
+	first.DB = 0
+	rdb, err := first.Open(1)
 	if err != nil {
 		return nil, err
 	}
 	defer rdb.Close()
 	stop := context.AfterFunc(ctx, func() { rdb.Close() })
 	defer stop()
-	facts, err := p.gather(ctx, rdb, Wants{p.Limiter, p.Limit, capacity, p.Prefix, p.Conn.Timeout, p.Conn.Cluster})
+	facts, err := p.gather(ctx, rdb, Wants{p.Limiter, p.Limit, capacity, p.Prefix, p.Conn.Timeout, p.Conn.Cluster, p.Conn.DB})
 	if err != nil {
 		return nil, unanswered(err)
 	}
@@ -149,7 +151,10 @@ func (p Plan) gather(ctx context.Context, rdb redis.UniversalClient, w Wants) (a
 			all = append(all, f)
 		}
 	}
-	if len(all) > 0 && !slices.ContainsFunc(all, func(f Facts) bool { return f.Gone == nil }) {
+	if len(all) == 0 {
+		return nil, errors.New("no node of the cluster is a master now")
+	}
+	if !slices.ContainsFunc(all, func(f Facts) bool { return f.Gone == nil }) {
 		return nil, all[0].Gone
 	}
 	return all, nil
