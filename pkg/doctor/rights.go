@@ -60,6 +60,7 @@ type way struct {
 	form func(command []any) []any // as it is sent
 	open []any                     // what is sent before
 	end  []any                     // and after all
+	yes  string                    // what is answered of a command that is allowed; empty is what the command answers
 	all  bool                      // it can try what has no harmless form
 	dry  bool                      // nobody hears of it
 }
@@ -70,9 +71,9 @@ func ways(user string) []way {
 	}
 	plain := func(command []any) []any { return command }
 	return []way{
-		{"ACL DRYRUN", func(command []any) []any { return append([]any{"acl", "dryrun", user}, command...) }, nil, nil, true, true},
-		{"MULTI and DISCARD", plain, []any{"multi"}, []any{"discard"}, true, false},
-		{"each command, in a form that does nothing", plain, nil, nil, false, false},
+		{"ACL DRYRUN", func(command []any) []any { return append([]any{"acl", "dryrun", user}, command...) }, nil, nil, "OK", true, true},
+		{"MULTI and DISCARD", plain, []any{"multi"}, []any{"discard"}, "QUEUED", true, false},
+		{"each command, in a form that does nothing", plain, nil, nil, "", false, false},
 	}
 }
 
@@ -133,7 +134,7 @@ func (w way) try(ctx context.Context, rdb *redis.Client, trials []trial) (replie
 	conn := rdb.Conn()
 	defer conn.Close()
 	if w.open != nil {
-		if err := conn.Do(ctx, w.open...).Err(); err != nil {
+		if said, err := conn.Do(ctx, w.open...).Text(); err != nil || said != "OK" {
 			return nil, false, onlyFailed(err)
 		}
 	}
@@ -221,19 +222,16 @@ const (
 	noCommand
 )
 
-// verdict reads a reply. What was done, or queued, was allowed; ACL DRYRUN says OK of it, and of all else why not.
+// verdict reads a reply: yes, or else why not, of which ACL DRYRUN makes no error.
 func (w way) verdict(reply *redis.Cmd) verdict {
-	err, said := reply.Err(), ""
+	err := reply.Err()
+	said, _ := reply.Val().(string)
+	done := errors.Is(err, redis.Nil) || err == nil && reply.Val() != nil
 	switch {
-	case err != nil && !errors.Is(err, redis.Nil):
+	case w.yes == "" && done, w.yes != "" && said == w.yes:
+		return allowed
+	case err != nil:
 		said = err.Error()
-	case w.dry:
-		said, _ = reply.Val().(string)
-	case err != nil || reply.Val() != nil:
-		return allowed
-	}
-	if w.dry && said == "OK" {
-		return allowed
 	}
 	return answer(strings.ToLower(said))
 }
