@@ -12,6 +12,9 @@ import (
 // Document shows the worst first: of each finding what was seen, what may come of it, and what to do.
 func (r *Result) Document() report.Document {
 	d := report.Document{Data: r, Head: []report.Line{r.answer(), r.where(), r.sake()}, Table: r.table(), Foot: r.foot()}
+	if len(r.Nodes) > 1 {
+		d.Head = append(d.Head, report.Text("what names no master is so on each"))
+	}
 	for _, f := range r.Results {
 		d.Records = append(d.Records, struct {
 			Node      string `json:"node"`
@@ -90,8 +93,8 @@ func (r *Result) table() report.Table {
 	for _, g := range r.grouped() {
 		t.Add(report.Cell{Text: g.Level.word(), Tone: g.Level.tone()}, report.Plain(g.Check), report.Plain(g.Seen))
 		under := func(text string) { t.Add(report.Cell{}, report.Cell{}, report.Plain(text)) }
-		if len(r.Nodes) > 1 {
-			under(r.on(g.nodes))
+		if len(g.nodes) < len(r.Nodes) {
+			under("on " + strings.Join(g.nodes, " "))
 		}
 		if g.Endangers != "" {
 			under(g.Endangers)
@@ -101,14 +104,6 @@ func (r *Result) table() report.Table {
 		}
 	}
 	return t
-}
-
-// on names the nodes of a finding, unless it is all of them.
-func (r *Result) on(nodes []string) string {
-	if len(nodes) == len(r.Nodes) {
-		return fmt.Sprintf("on all %d nodes", len(nodes))
-	}
-	return "on " + strings.Join(nodes, " ")
 }
 
 // finding is one that several nodes may share.
