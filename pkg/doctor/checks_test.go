@@ -133,7 +133,8 @@ func cases() []testCase {
 		{"rights", func(f *doctor.Facts) {
 			f.Wants.DB = 2
 			f.Rights.Value.Missing = map[string][]string{"sliding-log": {"+select"}}
-		}, doctor.Danger, "lacks +select", "rlctl doctor --acl sliding-log --db 2"},
+		}, doctor.Danger, "lacks +select", "rlctl doctor --acl sliding-log --db 2 --prefix p"},
+		{"rights", lacking(doctor.Rights{Missing: map[string][]string{"sliding-log": {"~a\"b:{*}:sliding-log"}}}), doctor.Danger, "lacks ~a", `NAME "~a\"b:{*}:sliding-log"`},
 		{"rights", lacking(doctor.Rights{All: true, Missing: map[string][]string{GCRA: {"+set"}}}), doctor.Fine, "not so gcra (", ""},
 		{"rights", lacking(doctor.Rights{All: true, Gone: []string{"+lpush"}}), doctor.Fine, "not so compact-log (", ""},
 		{"rights", lacking(doctor.Rights{All: true, Unclear: map[string][]string{GCRA: {"+set"}}}), doctor.Fine, "not so gcra (", ""},
@@ -156,10 +157,10 @@ func cases() []testCase {
 			f.Info.Value["maxmemory_policy"] = "volatile-lru"
 		}, doctor.Danger, "volatile-lru", "noeviction"},
 
-		{"memory", change("maxmemory=0"), doctor.Warning, "no maxmemory, 0.954 MiB used of the machine's 8 GiB", "CONFIG SET maxmemory 6144mb\nthat is 75 % of the whole machine: less where others share the machine"},
+		{"memory", change("maxmemory=0"), doctor.Warning, "no maxmemory, 0.954 MiB used of the machine's 8 GiB", "CONFIG SET maxmemory 6144mb\nthat is 75 % of the whole machine: take less where the machine is shared"},
 		{"memory", change("maxmemory=0", "info:total_system_memory=0"), doctor.Warning, "no maxmemory", "SIZE"},
 		{"memory", change("info:used_memory=79000000"), doctor.Fine, "79 %", ""},
-		{"memory", change("info:used_memory=81000000"), doctor.Warning, "81 %", "CONFIG SET maxmemory 190mb\nless where others share the machine"},
+		{"memory", change("info:used_memory=81000000"), doctor.Warning, "81 %", "CONFIG SET maxmemory 190mb\ntake less where the machine is shared"},
 		{"memory", change("info:used_memory=96000000", "info:total_system_memory=200000000"), doctor.Danger, "96 %", "more memory: this one has 191 MiB in all"},
 		{"memory", without("maxmemory-policy"), doctor.Unknown, "maxmemory-policy", ""},
 		{"memory", noLimit("maxmemory=0"), doctor.Fine, "a limit of 0 keeps nothing", ""},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rlctl/rlctl/pkg/report"
 )
 
 // rights: what comes of a right that is missing depends on when it is missed.
@@ -21,7 +23,7 @@ func rights(f Facts) Finding {
 			"take out the rename-command of them in the server's configuration, or use a server that has them")
 	case len(missing) > 0:
 		return seen(Danger, "%s lacks %s", name, list(missing)).but(missed(name, missing),
-			"ACL SETUSER NAME "+list(missing), "rlctl doctor --acl "+name+f.Wants.flags())
+			"ACL SETUSER NAME "+list(quoted(missing)), "rlctl doctor --acl "+name+f.Wants.flags())
 	case len(r.Untried[name]) > 0:
 		return couldNot(fmt.Sprintf("whether %s may %s cannot be tried without writing; all else it may", name, list(r.Untried[name])))
 	case len(r.Unclear[name]) > 0:
@@ -40,6 +42,9 @@ func (r Rights) goneOf(needs []string) (gone []string) {
 	return gone
 }
 
+// usualPrefix is what --prefix is by default.
+const usualPrefix = "ratelimit"
+
 // flags are those that a rule depends on.
 func (w Wants) flags() (text string) {
 	if w.Cluster {
@@ -47,6 +52,9 @@ func (w Wants) flags() (text string) {
 	}
 	if w.DB != 0 {
 		text += fmt.Sprintf(" --db %d", w.DB)
+	}
+	if w.Prefix != usualPrefix {
+		text += " --prefix " + report.ShellWord(w.Prefix)
 	}
 	return text
 }
@@ -99,6 +107,14 @@ func (f Facts) others() string {
 	}
 	slices.Sort(names)
 	return "; not so " + strings.Join(names, ", ")
+}
+
+// quoted are words as redis-cli reads them.
+func quoted(words []string) (all []string) {
+	for _, w := range words {
+		all = append(all, word(w))
+	}
+	return all
 }
 
 func list(rights []string) string { return strings.Join(rights, " ") }

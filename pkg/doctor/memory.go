@@ -82,7 +82,7 @@ func (f Facts) more(most int64) []string {
 }
 
 // shared goes with every advice about memory: of how much is left for one server, its own figures do not tell.
-const shared = "less where others share the machine, or a container has a limit of its own"
+const shared = "take less where the machine is shared, or a container has a limit"
 
 func unbounded(f Facts, used int64) Finding {
 	so := fmt.Sprintf("no maxmemory, %s used", size(used))
