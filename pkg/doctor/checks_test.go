@@ -2,6 +2,7 @@ package doctor_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -338,6 +339,23 @@ func TestANodeThatIsGone(t *testing.T) {
 	found := doctor.Examine(doctor.Facts{Node: "there", Gone: errors.New("refused")})
 	if len(found) != 1 || found[0].Level != doctor.Danger || found[0].Check != "node" || found[0].Node != "there" {
 		t.Errorf("%+v", found)
+	}
+}
+
+// A cluster of which no master answers is an error and not a list without a fault.
+func TestNoMasterIsAnError(t *testing.T) {
+	gone := errors.New("refused")
+	for _, c := range []struct {
+		all  []doctor.Facts
+		want string
+	}{
+		{nil, "no node of the cluster is a master now"},
+		{[]doctor.Facts{{Gone: gone}, {Gone: gone}}, "refused"},
+		{[]doctor.Facts{{Gone: gone}, {}}, "<nil>"},
+	} {
+		if got := fmt.Sprint(doctor.Unseen(c.all)); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.all, got, c.want)
+		}
 	}
 }
 

@@ -106,6 +106,21 @@ func TestARefusedConversationIsAnError(t *testing.T) {
 	}
 }
 
+// A client that goes to the database by itself gives the refusal to nobody's question: then nothing was asked.
+func TestNothingAskedIsNoRight(t *testing.T) {
+	t.Parallel()
+	conn := odd(t, clockAnd("-ERR DB index is out of range"))
+	conn.DB = 9
+	rdb, err := conn.Open(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rdb.Close()
+	if got, err := doctor.RightsOf(t.Context(), rdb.(*redis.Client), "", healthy().Wants); err == nil {
+		t.Errorf("%+v", got)
+	}
+}
+
 // What no answer tells is not fine, whatever the server says instead.
 func TestOddAnswersAreNotFine(t *testing.T) {
 	t.Parallel()
@@ -134,6 +149,8 @@ func TestOnlyAYesIsARight(t *testing.T) {
 	}{
 		{"+OK", "", "", "fine: sliding-log may all that it needs, and so may all others (ACL DRYRUN)"},
 		{"+maybe", "", "", "unknown: could not look: the server's answers do not tell whether sliding-log may +evalsha"},
+		{"-ERR Command 'x' not found", "", "", "danger: commands that sliding-log needs are not there: +evalsha"},
+		{"-ERR User 'x' not found", "+OK", "+QUEUED", "fine: sliding-log may all that it needs (MULTI and DISCARD)"},
 		{"-ERR no", "+OK", "+QUEUED", "fine: sliding-log may all that it needs (MULTI and DISCARD)"},
 		{"-ERR no", "+OK", "+OK", "unknown: could not look: the server's answers do not tell whether sliding-log may +evalsha"},
 		{"-ERR no", "+maybe", "+QUEUED", "unknown: could not look: the server's answers do not tell whether sliding-log may +evalsha"},

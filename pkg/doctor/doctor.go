@@ -151,13 +151,18 @@ func (p Plan) gather(ctx context.Context, rdb redis.UniversalClient, w Wants) (a
 			all = append(all, f)
 		}
 	}
-	if len(all) == 0 {
-		return nil, errors.New("no node of the cluster is a master now")
+	return all, unseen(all)
+}
+
+// unseen is the error of a server of which nothing was seen at all, which would else have no fault.
+func unseen(all []Facts) error {
+	switch {
+	case len(all) == 0:
+		return errors.New("no node of the cluster is a master now")
+	case !slices.ContainsFunc(all, func(f Facts) bool { return f.Gone == nil }):
+		return all[0].Gone
 	}
-	if !slices.ContainsFunc(all, func(f Facts) bool { return f.Gone == nil }) {
-		return nil, all[0].Gone
-	}
-	return all, nil
+	return nil
 }
 
 func (p Plan) judge(capacity int64, all []Facts) *Result {

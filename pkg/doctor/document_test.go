@@ -47,6 +47,11 @@ func TestManyNodesFitANarrowTerminal(t *testing.T) {
 			t.Errorf("want %q in\n%s", want, shown(t, nodes, all, 0))
 		}
 	}
+	alone := healthy()
+	change("info:redis_mode=sentinel")(&alone)
+	if sentinel := shown(t, nodes[:1], doctor.Examine(alone), 0); strings.Contains(sentinel, "after a restart") {
+		t.Errorf("nothing is set of a sentinel:\n%s", sentinel)
+	}
 	if one := shown(t, nodes[:1], doctor.Examine(healthy()), 0); strings.Contains(one, " on 127") || strings.Contains(one, "no master") {
 		t.Errorf("of one server the node stands above:\n%s", one)
 	}
