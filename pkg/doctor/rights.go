@@ -92,8 +92,11 @@ func rightsOf(ctx context.Context, rdb *redis.Client, user string, w Wants) (Rig
 		}
 		trials := w.trials(names)
 		replies, possible, err := way.try(ctx, rdb, trials)
-		if err != nil || possible {
-			return way.rights(trials, replies, w.Prefix), err
+		switch {
+		case err != nil:
+			return Rights{}, err
+		case possible:
+			return way.rights(trials, replies, w.Prefix), nil
 		}
 	}
 	return Rights{}, errors.New("no way to try the rights is possible") // the last one always is
