@@ -166,11 +166,14 @@ func replication(f Facts) Finding {
 	if !told {
 		return f.blind("connected_slaves")
 	}
+	good, told := f.count("min_slaves_good_slaves") // told where some are demanded
+	if replicas == 0 && !told {
+		return fine("no replica, so no failover that could forget")
+	}
 	least, off, ok := f.least()
 	if !ok {
 		return f.blind("min-replicas-to-write")
 	}
-	good, told := f.count("min_slaves_good_slaves")
 	so := report.Count(replicas, "replica", "replicas")
 	switch {
 	case least > 0 && !told:
