@@ -41,7 +41,7 @@ func explain(err error, typed string) string {
 	case errors.Is(err, redisd.ErrNoFolder):
 		what, hint = bare(err), "name a folder that can be written: TMPDIR=DIR "+typed
 	case errors.As(err, &notRun):
-		hint = hintToHold(notRun.Code)
+		hint = hintToHold(notRun)
 	case outside.IsWorker(class(err)):
 		what, hint = named(err), "what a worker is to say: docs/worker.md"
 	case errors.As(err, &refused):
@@ -104,12 +104,21 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 	return fmt.Sprintf("%s: %s", at, why), ""
 }
 
-func hintToHold(code int) string {
-	switch code {
-	case hold.NoSlot:
-		return "wait for one: --wait 1m    or allow more: --limit N"
+// hintToHold is what to do about a command that was not run.
+func hintToHold(e *hold.Error) string {
+	switch e.Code {
 	case hold.CannotRun, hold.NotFound:
 		return "what follows -- is run as it stands; for pipes and variables: -- sh -c '...'"
+	}
+	switch e.Reason {
+	case hold.Taken:
+		return "wait for one: --wait 1m    or allow more: --limit N"
+	case hold.Waited:
+		return "wait longer: --wait DURATION    or allow more: --limit N"
+	case hold.NoSlots:
+		return "allow some: --limit N"
+	case hold.Undecided:
+		return "what ails it: rlctl doctor    or run without a slot: --on-failure open"
 	}
 	return ""
 }
@@ -231,6 +240,14 @@ func bare(err error) string {
 		return failed.Err.Error()
 	}
 	return err.Error()
+}
+
+// briefly is a failed call in a few words: its class and the innermost reason.
+func briefly(err error) string {
+	if class(err) == "" {
+		return bare(err)
+	}
+	return string(class(err)) + ": " + bare(err)
 }
 
 // didYouMean is the hint for a mistyped word, "" when none of the names is near.
