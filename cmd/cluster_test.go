@@ -387,7 +387,7 @@ func TestUnderSentinels(t *testing.T) {
 		t.Errorf("race: exit code %d: %s%s", code, stdout, stderr)
 	}
 	if code, _, stderr := finish(t, "check", "a", "--sentinel-master", "other", "-p", g.Entry().Port); code != 69 ||
-		!strings.Contains(stderr, "other") {
+		!strings.Contains(stderr, "sentinel other: no master is called that") {
 		t.Errorf("a master that no sentinel knows: exit code %d: %s", code, stderr)
 	}
 	if testing.Short() {

@@ -155,6 +155,11 @@ func (f *connFlags) override(ctx context.Context, e *env, flags *pflag.FlagSet, 
 			set()
 		}
 	}
+	for name, value := range map[string]string{"host": f.Host, "socket": f.Socket, "sentinel-master": f.SentinelMaster, "prefix": f.prefix} {
+		if flags.Changed(name) && value == "" {
+			return &target.ConnError{Flag: "--" + name, Problem: "must not be empty"} // a variable that is not set must not mean another server
+		}
+	}
 	if flags.Changed("port") && f.Port == 0 {
 		return &target.ConnError{Flag: "--port", Problem: "want 1 to 65535"}
 	}

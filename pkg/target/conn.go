@@ -40,7 +40,7 @@ type Conn struct {
 	SentinelMaster string        `json:"sentinel_master,omitempty"` // Host and Port are those of a sentinel that knows it
 	SentinelUser   string        `json:"sentinel_user,omitempty"`   // what the sentinels themselves ask for
 	SentinelPass   string        `json:"sentinel_pass,omitempty"`
-	Timeout        time.Duration `json:"timeout_ns,omitempty"`      // of dialling and each command; 0: DefaultTimeout
+	Timeout        time.Duration `json:"timeout_ns,omitempty"` // of dialling and each command; 0: DefaultTimeout
 }
 
 // ConnError is a connection that cannot be meant as it was described.
