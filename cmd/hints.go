@@ -40,6 +40,8 @@ func explain(err error, typed string) string {
 		what, hint = bare(err), "a clock that can be set wants Linux and a C compiler: apt install gcc libc6-dev"
 	case errors.Is(err, redisd.ErrNoFolder):
 		what, hint = bare(err), "name a folder that can be written: TMPDIR=DIR "+typed
+	case is[listenError](err):
+		hint = hintToListen(err)
 	case errors.As(err, &notRun):
 		hint = hintToHold(notRun)
 	case outside.IsWorker(class(err)):
@@ -162,6 +164,19 @@ func hintToHold(e *hold.Error) string {
 		return "allow some: --limit N"
 	case hold.Undecided:
 		return "what ails it: rlctl doctor    or run without a slot: --on-failure open"
+	}
+	return ""
+}
+
+// hintToListen is how to find out why the system does not give an address.
+func hintToListen(err error) string {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "another process has it, perhaps another rlctl serve: ss -ltnp    or take another: --listen HOST:PORT"
+	case errors.Is(err, syscall.EACCES):
+		return "ports below 1024 want a right of their own (CAP_NET_BIND_SERVICE); take a higher one: --listen HOST:PORT"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "it is no address of this machine, whose own are: ip addr"
 	}
 	return ""
 }
