@@ -138,7 +138,7 @@ func (p Plan) Run(ctx context.Context, catalogue []target.Entry) error {
 	go h.poll(polling)
 	begun, err := p.serve(ctx, listener, newServer(handler, p.Policy.Timeout, p.Log), graceTime)
 	stop()
-	lines.Flush()
+	lines.Close()
 	p.ended(begun, err)
 	return err
 }
