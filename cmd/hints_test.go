@@ -72,6 +72,11 @@ func TestExplain(t *testing.T) {
 			"  which nodes are down: rlctl doctor --cluster\n",
 		69,
 	}, {
+		refused("db:6379", limiter.ClassReadOnly, errors.New("gcra.lua:134: MISCONF Redis is configured to save RDB snapshots")),
+		"rlctl: redis at db:6379 refuses writes: gcra.lua:134: MISCONF Redis is configured to save RDB snapshots\n" +
+			"  it could not save to its disk: redis-cli INFO persistence    what else: rlctl doctor\n",
+		69,
+	}, {
 		refused("db:6379", limiter.ClassReadOnly, errors.New("gcra.lua:134: NOREPLICAS Not enough good replicas to write.")),
 		"rlctl: redis at db:6379 refuses writes: gcra.lua:134: NOREPLICAS Not enough good replicas to write.\n" +
 			"  fewer replicas follow than min-replicas-to-write wants: rlctl doctor\n",

@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,10 +25,14 @@ type slot struct {
 	perhaps   bool               // an acquisition failed that may have been counted
 }
 
+// tries is how often connecting may fail before the client library rests for a second, in which a short lease is lost. It
+// rests after as many failures as it may have connections. There is never more than one; a lease is tried for 12 times.
+const tries = 64
+
 // dial opens the connection anew. What the old one is still waiting for ends, and is not sent if it was not yet.
 func (s *slot) dial() error {
 	s.hangUp()
-	rdb, err := s.plan.Conn.Open(1)
+	rdb, err := s.plan.Conn.Open(tries)
 	if err != nil {
 		return err
 	}
@@ -95,10 +100,11 @@ func (s *slot) ask(
 	return d, err
 }
 
-// keep renews the lease until ctx ends, and then returns nil, or until it is lost, and then says why.
+// keep renews the lease until ctx ends, and then returns nil, or until it is lost, and then says why: what the last
+// renewal failed of that the lease's end did not cut off, if there was one.
 func (s *slot) keep(ctx context.Context) error {
 	lease := s.plan.Lease
-	var failed error // the last renewal, since one was answered
+	var failed error // the last renewal since one was answered, but for one that the lease's end cut off
 	for next := s.until.Add(-2 * lease / 3); ; {
 		select {
 		case <-ctx.Done():
@@ -118,7 +124,7 @@ func (s *slot) keep(ctx context.Context) error {
 		case err == nil:
 			next, failed = s.until.Add(-2*lease/3), nil
 		case !time.Now().Before(s.until):
-			return s.unrenewed(deadline, err)
+			return s.unrenewed(deadline, cmp.Or(failed, err))
 		default:
 			next, failed = earlier(time.Now().Add(lease/12), s.until), err
 		}
