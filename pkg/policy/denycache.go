@@ -189,13 +189,16 @@ func (f forgetting) Reset(ctx context.Context, key string) error {
 // recall is what is remembered of a request, if its wait is not over.
 func (d *denying) recall(client string, cost int64, now time.Duration) (told limiter.Decision, ok bool) {
 	r := d.kept.find(client, cost)
-	if r == nil || now < r.sent || now >= r.due {
+	if r == nil || now < r.sent {
+		return told, false
+	}
+	since := (now - r.sent + time.Microsecond - 1).Truncate(time.Microsecond) // the server's may have shown that many pass
+	if since >= r.span {
 		return told, false
 	}
 	if d.Answered != nil {
 		d.Answered()
 	}
-	since := (now - r.sent).Truncate(time.Microsecond) // as waits are told
 	return limiter.Decision{
 		Remaining: r.remaining, RetryAfter: r.retry - since, ResetAfter: max(0, r.reset-since),
 	}, true
@@ -207,7 +210,7 @@ func (d *denying) remember(client string, cost int64, sent time.Duration, told l
 		return
 	}
 	r := &refusal{
-		client: strings.Clone(client), cost: cost, sent: sent, due: sent + min(told.RetryAfter-told.RetryAfter/clocksApart, d.MaxAge),
+		client: strings.Clone(client), cost: cost, sent: sent, span: min(told.RetryAfter-told.RetryAfter/clocksApart, d.MaxAge),
 		remaining: told.Remaining, retry: told.RetryAfter, reset: told.ResetAfter,
 	}
 	d.kept.keep(r)
@@ -220,9 +223,10 @@ func (d *denying) remember(client string, cost int64, sent time.Duration, told l
 type refusal struct {
 	client       string
 	cost         int64
-	sent, due    time.Duration // instants
+	sent         time.Duration // an instant
+	span         time.Duration // for which it stays right from then on
 	remaining    int64
-	retry, reset time.Duration // as told for when it was sent
+	retry, reset time.Duration // as the limiter told them
 }
 
 // denials are the refusals that are remembered. Two that are kept at the same moment may take each other's place, or
@@ -268,7 +272,7 @@ func (d *denials) keep(r *refusal) {
 			set[i].Store(r)
 			return
 		default:
-			due = held.due
+			due = held.sent + held.span
 		}
 		if due < first {
 			into, first = i, due
