@@ -11,9 +11,10 @@ package replay
 // the call was made and those that were made when it had returned, and where the readings of the server's clock place it.
 // A memory that keeps a refusal too long is found by this, if anybody asks then.
 //
-// What it gives up: where the state is not known for certain (a lost call may come in, or its replies were too many to
-// tell), and where the clock was set since the server refused, nothing is compared, and the refusal is counted as loose. An
-// answer that admits from memory is wrong whenever it is given.
+// A call whose reply was lost excuses nothing: it can only have taken, and what was told before holds without it.
+//
+// What it gives up: while lost calls leave the state unknown, and where the clock was set since the server refused, nothing
+// is compared, and the refusal is counted as loose. An answer that admits from memory is wrong whenever it is given.
 
 import (
 	"cmp"
@@ -81,7 +82,6 @@ type recollection struct {
 	refused  map[memorized][]timed              // decisions that bear a time, by call
 	returned []timed                            // by return; at is the latest time so far
 	called   []timed                            // by call; at is the earliest time from there on
-	lost     []timed
 	marks    []mark
 }
 
@@ -92,9 +92,9 @@ type memorized struct {
 }
 
 // recollect prepares for answers from memory among decisions that bear a time.
-func recollect(decided, lost []timed, fresh model.State, marks []mark, where spanned) recollection {
+func recollect(decided []timed, fresh model.State, marks []mark, where spanned) recollection {
 	r := recollection{
-		where: where, refused: map[memorized][]timed{}, lost: lost, marks: append([]mark{{math.MinInt64, fresh}}, marks...),
+		where: where, refused: map[memorized][]timed{}, marks: append([]mark{{math.MinInt64, fresh}}, marks...),
 		returned: slices.Clone(decided), called: slices.Clone(decided),
 	}
 	slices.SortFunc(r.returned, func(a, b timed) int { return cmp.Compare(a.Return, b.Return) })
@@ -146,9 +146,7 @@ func (r *recollection) of(op *history.Op) opinion {
 	if i := sort.Search(len(r.called), func(i int) bool { return r.called[i].Call > op.Return }); i < len(r.called) {
 		most = min(most, r.called[i].at)
 	}
-	o := r.between(op, least, most)
-	o.loose = o.loose || o.wrong != "" && r.mayComeIn(op)
-	return o
+	return r.between(op, least, most)
 }
 
 // between looks for an instant at which the rule refuses for as long as is told. Of the time in which a key holds the same,
@@ -181,11 +179,6 @@ func (r *recollection) source(op *history.Op) (timed, bool) {
 		}
 	}
 	return timed{}, false
-}
-
-// mayComeIn tells whether a lost call may have come in by the time of an answer unseen.
-func (r *recollection) mayComeIn(op *history.Op) bool {
-	return slices.ContainsFunc(r.lost, func(t timed) bool { return t.Call < op.Return && (t.Until == 0 || t.Until > op.Call) })
 }
 
 // fromMemory are the decisions that bear no time, and all other calls, where the rule is one whose limiter may answer from

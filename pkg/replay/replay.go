@@ -131,7 +131,7 @@ func exactIn(ops []history.Op, rule model.Rule, eras []era, where spanned) Judge
 	j.Replayed, j.Settled, j.Loose = found.replayed, found.settledN, found.loose
 	misremembered, pressing, held := "", decided, "every decision replayed"
 	if len(recalled) > 0 {
-		misremembered = j.recall(recalled, recollect(decided, lost, rule.Fresh, found.marks, where))
+		misremembered = j.recall(recalled, recollect(decided, rule.Fresh, found.marks, where))
 		pressing = byCall(ops, func(history.Op) bool { return true })
 		held = fmt.Sprintf("%d decisions replayed, %d refusals from memory", j.Replayed, j.Recalled)
 	}

@@ -3,11 +3,13 @@ package target_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/model"
+	"github.com/rlctl/rlctl/pkg/policy"
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
@@ -141,4 +143,70 @@ func TestWalkWithAMemory(t *testing.T) {
 			t.Errorf("%s, seed %d: %d refusals from memory prove little", e.Name, seed, w.local)
 		}
 	}
+}
+
+// A changed limit of ours is another limiter, with a memory of its own, and applies from the next request. One of somebody
+// else can cap what was used, and let pass earlier than was told: that is seen when the refusal has the longest age.
+func TestAMemoryBesideAChangedLimit(t *testing.T) {
+	field(t, only("cached-gcra"), func(c *caller) {
+		before := limiter.Limit{Events: 2, Window: time.Minute}
+		c.fresh(before)
+		c.allowed(2)
+		c.denied(1)
+		c.pass(time.Second)
+		if d := c.denied(1); !d.At.IsZero() || d.RetryAfter != 29*time.Second {
+			c.Errorf("%s: want it from memory, 1s after it was told to wait for 30s", show(d))
+		}
+		c.limiter = c.open(c.entry, limiter.Limit{Events: 60, Window: time.Minute})
+		if d := c.allowed(1); d.At.IsZero() {
+			c.Errorf("%s: the new limit was not asked", show(d))
+		}
+
+		c.fresh(before)
+		c.allowed(2)
+		refused := c.now
+		c.denied(2)
+		another := c.open(c.entry, limiter.Limit{Events: 2, Window: time.Second})
+		if _, err := another.Check(c.Context(), c.client, 2); err != nil { // refused, and capped at a second
+			c.Fatal(err)
+		}
+		c.pass(time.Second)
+		if d, err := c.open(c.entry, before).Check(c.Context(), c.client, 0); err != nil || d.Remaining != 2 {
+			c.Errorf("%s, %v: nothing was capped", show(d), err)
+		}
+		c.set(refused.Add(policy.DefaultDenyMaxAge - µs))
+		if d := c.denied(2); !d.At.IsZero() {
+			c.Errorf("%s: want it from memory", show(d))
+		}
+		c.pass(µs)
+		c.allowed(2)
+	})
+}
+
+// What is paid for is not asked: while a client waits, Redis hears nothing of it.
+func TestARefusalFromMemoryAsksNothing(t *testing.T) {
+	field(t, only("cached-gcra"), func(c *caller) {
+		c.fresh(limiter.Limit{Events: 1, Window: time.Minute})
+		c.allowed(1)
+		c.denied(1)
+		before := c.commands()
+		for range 1000 {
+			c.denied(1)
+		}
+		if asked := c.commands() - before; asked != 1 { // INFO itself
+			c.Errorf("Redis was sent %d commands", asked)
+		}
+		c.limiter.(limiter.Resetter).Reset(c.Context(), c.client)
+		c.allowed(1)
+	})
+}
+
+// commands is how many the server has been sent.
+func (c *caller) commands() (n int) {
+	info, err := c.rdb.Info(c.Context(), "stats").Result()
+	_, rest, _ := strings.Cut(info, "total_commands_processed:")
+	if _, scanned := fmt.Sscan(rest, &n); err != nil || scanned != nil {
+		c.Fatal(err, scanned)
+	}
+	return n
 }
