@@ -182,7 +182,7 @@ func TestAMemoryThatIsLateIsFound(t *testing.T) {
 			if j := JudgeCourse(ops, rule, course); j.Verdict != Held {
 				t.Errorf("%s, %v ms late by readings that say little: %s: %s", name, lag, j.Verdict, j.Reason)
 			}
-			ask(1, op.Call-ms(0.2), op.Call-ms(0.1), 0) // unless one that was answered before bears a time that does
+			ask(1, op.Call-ms(0.2), op.Call-ms(0.1), 0)                                    // unless one that was answered before bears a time that does
 			ask(1, ms(1.9)+refused.Decision.RetryAfter.Nanoseconds(), op.Call-ms(0.08), 0) // and returned later
 			if j := JudgeCourse(ops, rule, course); j.Verdict != want {
 				t.Errorf("%s, %v ms late by another decision: %s: %s", name, lag, j.Verdict, j.Reason)

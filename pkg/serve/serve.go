@@ -60,6 +60,9 @@ type Plan struct {
 	Listen  string        // HOST:PORT; port 0 takes a free one
 	Shadow  bool          // let everything pass, and only count
 
+	DenyEntries int           // refusals that are answered from memory; 0 is none
+	DenyMaxAge  time.Duration // of one; 0 is the cache's own
+
 	Log   *slog.Logger
 	Ready func(url string) error // is told where the service is, when it can be reached
 }
@@ -80,8 +83,14 @@ var ErrCutOff = errors.New("requests were cut off")
 
 // Validate names the flag at fault.
 func (p Plan) Validate(catalogue []target.Entry) error {
-	if _, err := target.Find(catalogue, p.Limiter); err != nil {
+	entry, err := target.Find(catalogue, p.Limiter)
+	switch {
+	case err != nil:
 		return fmt.Errorf("--limiter: %w", err)
+	case p.DenyEntries < 0 || p.DenyEntries > policy.MaxDenyEntries:
+		return fmt.Errorf("--deny-cache: want 0 to %d, got %d", policy.MaxDenyEntries, p.DenyEntries)
+	case p.DenyEntries > 0 && entry.Rule.AtOnce:
+		return fmt.Errorf("--deny-cache: %s may let a client pass before its wait is over, when somebody releases", entry.Name)
 	}
 	if _, _, err := net.SplitHostPort(p.Listen); err != nil {
 		return errors.New("--listen: want HOST:PORT")
@@ -144,7 +153,11 @@ func (p Plan) handler(rdb redis.UniversalClient, e target.Entry, lines *metrics.
 	if err != nil {
 		return nil, nil, err
 	}
-	around, err := httplimit.New(m.Limiter(e.Name, guarded), httplimit.Options{
+	remembered, err := p.remembered(guarded, m.Recalled(e.Name))
+	if err != nil {
+		return nil, nil, err
+	}
+	around, err := httplimit.New(m.Limiter(e.Name, remembered), httplimit.Options{
 		Name: e.Name, Limit: p.Limit, Key: key, Cost: cost, Shadow: p.Shadow, Tell: true,
 	})
 	if err != nil {
@@ -156,6 +169,15 @@ func (p Plan) handler(rdb redis.UniversalClient, e target.Entry, lines *metrics.
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.Handle("GET /healthz", h)
 	return mux, h, nil
+}
+
+// remembered is the limiter behind a deny cache, if there is to be one: around the policy, so that a refusal from memory
+// needs no deadline.
+func (p Plan) remembered(l limiter.Limiter, answered func()) (limiter.Limiter, error) {
+	if p.DenyEntries == 0 {
+		return l, nil
+	}
+	return policy.WithDenyCache(l, policy.DenyCache{Entries: p.DenyEntries, MaxAge: p.DenyMaxAge, Answered: answered})
 }
 
 // newServer bounds what clients may send, and for how long. The limiter may take timeout.
@@ -205,7 +227,7 @@ func (p Plan) serve(ctx context.Context, listener net.Listener, server *http.Ser
 
 func (p Plan) announce(at net.Addr) {
 	p.Log.Info("serving", "at", at.String(), "limiter", p.Limiter, "limit", p.Limit.Events, "window", p.Limit.Window,
-		"burst", p.Limit.Capacity(), "redis", p.Conn, "on_failure", p.Policy.Mode, "timeout", p.Policy.Timeout, "shadow", p.Shadow)
+		"burst", p.Limit.Capacity(), "redis", p.Conn, "on_failure", p.Policy.Mode, "timeout", p.Policy.Timeout, "shadow", p.Shadow, "deny_cache", p.DenyEntries)
 	if tcp, ok := at.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
 		p.Log.Warn("others than this machine can take from every client's limit, and nobody is asked who they are")
 	}
