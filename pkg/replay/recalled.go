@@ -29,10 +29,10 @@ import (
 	"github.com/rlctl/rlctl/pkg/model"
 )
 
-// mark is what a key held from a time on, of which timed.at tells; nil where that is not known.
+// mark is what a key may have held from a time on, of which timed.at tells; nothing where that is not known.
 type mark struct {
-	at    int64
-	state model.State
+	at     int64
+	states []model.State
 }
 
 // noted has the replay keep what the key held after the decisions of one microsecond.
@@ -41,8 +41,10 @@ func (s *search) noted(at int64) {
 		return
 	}
 	m := mark{at: at}
-	if len(s.guesses) == 1 && !s.fuzzy && !s.guesses[0].blurred(at) {
-		m.state = s.guesses[0].most
+	if !slices.ContainsFunc(s.guesses, func(g guess) bool { return g.blurred(at) }) {
+		for _, g := range s.guesses {
+			m.states = append(m.states, g.most)
+		}
 	}
 	s.marks = append(s.marks, m)
 }
@@ -78,10 +80,9 @@ func inEras(eras []era) spanned {
 // recollection is what answers from memory are held against.
 type recollection struct {
 	where    spanned
-	slack    func(op *history.Op) time.Duration // by which clocks may differ since the first call
-	refused  map[memorized][]timed              // decisions that bear a time, by call
-	returned []timed                            // by return; at is the latest time so far
-	called   []timed                            // by call; at is the earliest time from there on
+	refused  map[memorized][]timed // decisions that bear a time, by call
+	returned []timed               // by return; at is the latest time so far
+	called   []timed               // by call; at is the earliest time from there on
 	marks    []mark
 }
 
@@ -94,14 +95,12 @@ type memorized struct {
 // recollect prepares for answers from memory among decisions that bear a time.
 func recollect(decided []timed, fresh model.State, marks []mark, where spanned) recollection {
 	r := recollection{
-		where: where, refused: map[memorized][]timed{}, marks: append([]mark{{math.MinInt64, fresh}}, marks...),
+		where: where, refused: map[memorized][]timed{}, marks: append([]mark{{math.MinInt64, []model.State{fresh}}}, marks...),
 		returned: slices.Clone(decided), called: slices.Clone(decided),
 	}
 	slices.SortFunc(r.returned, func(a, b timed) int { return cmp.Compare(a.Return, b.Return) })
 	slices.SortFunc(r.called, func(a, b timed) int { return cmp.Compare(a.Call, b.Call) })
-	first := int64(math.MaxInt64)
 	for i, t := range r.called {
-		first = min(first, t.Call)
 		if t.Denied() {
 			by := memorized{t.Proc, t.Request.Cost}
 			r.refused[by] = append(r.refused[by], t)
@@ -112,9 +111,6 @@ func recollect(decided []timed, fresh model.State, marks []mark, where spanned) 
 	}
 	for i := len(r.called) - 2; i >= 0; i-- {
 		r.called[i].at = min(r.called[i].at, r.called[i+1].at)
-	}
-	r.slack = func(op *history.Op) time.Duration {
-		return time.Duration(max(0, op.Return-first)/drift) + time.Microsecond
 	}
 	return r
 }
@@ -144,23 +140,26 @@ func (r *recollection) of(op *history.Op) opinion {
 		least = max(least, r.returned[i-1].at)
 	}
 	if i := sort.Search(len(r.called), func(i int) bool { return r.called[i].Call > op.Return }); i < len(r.called) {
-		most = min(most, r.called[i].at)
+		most = min(most, r.called[i].at-1) // what that left was not there yet
 	}
-	return r.between(op, least, most)
+	slack := time.Duration(op.Return-source.Call)/drift + 2*time.Microsecond // by which clocks differ, and states are known
+	return r.between(op, least, most, slack)
 }
 
 // between looks for an instant at which the rule refuses for as long as is told. Of the time in which a key holds the same,
 // the wait is longest at the beginning.
-func (r *recollection) between(op *history.Op, least, most int64) (o opinion) {
+func (r *recollection) between(op *history.Op, least, most int64, slack time.Duration) (o opinion) {
 	held := sort.Search(len(r.marks), func(i int) bool { return r.marks[i].at >= least }) - 1
 	for i := max(0, held); i < len(r.marks) && (i <= held || r.marks[i].at <= most); i++ {
-		if r.marks[i].state == nil {
+		if len(r.marks[i].states) == 0 {
 			return opinion{loose: true}
 		}
 		at := max(least, r.marks[i].at) & (1<<eraBits - 1)
-		_, o.want = r.marks[i].state.Check(time.UnixMicro(at), op.Request)
-		if o.want.RetryAfter == limiter.Never || !o.want.Allowed && o.want.RetryAfter+r.slack(op) >= op.Decision.RetryAfter {
-			return opinion{}
+		for _, state := range r.marks[i].states {
+			_, o.want = state.Check(time.UnixMicro(at), op.Request)
+			if o.want.RetryAfter == limiter.Never || o.want.RetryAfter+slack >= op.Decision.RetryAfter {
+				return opinion{}
+			}
 		}
 	}
 	o.wrong = "refused from memory for longer than the rule refuses"
