@@ -22,7 +22,8 @@ package policy
 // The memory is a table of fixed size. A client's refusals lie in one set of eight places, found by a hash that is seeded
 // anew in each process; a set that is full gives up what is due first. Refusals are never changed once they are in it, so
 // that readers take no lock and write nothing, and callers of one hot key do not wait for each other. What it gives up: a
-// flood of refused clients pushes others out, who then ask again; of one client eight costs are known at once.
+// flood of refused clients pushes others out, who then ask again; of one client eight costs are known at once, so that one
+// who invents costs pushes out no more than those who share its set.
 
 import (
 	"context"
@@ -39,7 +40,7 @@ import (
 
 // Defaults and bounds of a DenyCache.
 const (
-	DefaultDenyEntries = 1 << 16          // refusals; some 8 MiB with ids of 20 bytes, 24 MiB with the longest
+	DefaultDenyEntries = 1 << 16          // refusals; some 7 MiB with ids of 20 bytes, 21 MiB with the longest
 	MaxDenyEntries     = 1 << 26          // refusals
 	DefaultDenyMaxAge  = 10 * time.Second // after which a client's refusal is the server's again
 
@@ -161,7 +162,7 @@ type denyingByID struct {
 // CheckID is Check of the request with that id.
 func (d denyingByID) CheckID(ctx context.Context, key string, cost int64, id string) (limiter.Decision, error) {
 	now := d.now()
-	if d.IgnoresIDs {
+	if d.IgnoresIDs && limiter.CheckRequest(key, cost, id) == nil { // what no limiter takes is an error here, too
 		if told, ok := d.recall(key, cost, now); ok {
 			return told, nil
 		}

@@ -187,6 +187,9 @@ func TestRequestsThatBringAnID(t *testing.T) {
 			}
 		}
 		check(t, l, "a", 1, s, asked) // an id of our own was never there before
+		if _, _ = l.CheckID(t.Context(), "a", 1, strings.Repeat("x", limiter.MaxID+1)); s.asked.Load() != asked+1 {
+			t.Error("an id that no limiter takes was answered from memory")
+		}
 	}
 }
 
