@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rlctl/rlctl/pkg/policy"
 	"github.com/rlctl/rlctl/pkg/serve"
 	"github.com/rlctl/rlctl/pkg/target"
 )
@@ -16,6 +18,7 @@ import (
 func newServe(e *env, conn *connFlags) *cobra.Command {
 	p := serve.Plan{}
 	limit, onFailure := limitFlags{}, policyFlags{}
+	denied, age := int64(0), duration(policy.DefaultDenyMaxAge)
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Put a limiter behind HTTP",
@@ -38,6 +41,10 @@ func newServe(e *env, conn *connFlags) *cobra.Command {
 	onFailure.register(c)
 	onFailure.registerBreaker(c)
 	flags.BoolVar(&p.Shadow, "shadow", false, "decide and count, and let everything pass")
+	flags.Var(whole{&denied, 0, policy.MaxDenyEntries}, "deny-cache", "refusals to answer from memory until their wait is over; 0 asks each time")
+	flags.Var(&age, "deny-cache-age", "for how long at most")
+	completeWords(c, "deny-cache", nil)
+	completeWords(c, "deny-cache-age", nil)
 	completeWords(c, "listen", nil)
 	completeWords(c, "limiter", target.Names(e.catalogue))
 	completeWords(c, "limit", nil)
@@ -52,6 +59,10 @@ func newServe(e *env, conn *connFlags) *cobra.Command {
 		if p.Policy, err = onFailure.policy(p.Conn, flags); err != nil {
 			return err
 		}
+		if flags.Changed("deny-cache-age") && denied == 0 {
+			return usagef("--deny-cache-age: --deny-cache N is needed, too")
+		}
+		p.DenyEntries, p.DenyMaxAge = int(denied), time.Duration(age)
 		if err := p.Validate(e.catalogue); err != nil {
 			return usage(err)
 		}

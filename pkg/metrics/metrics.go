@@ -63,9 +63,10 @@ var buckets = []float64{50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3
 //	ratelimit_failures_total{limiter,class}      failures by class, those too that a policy answered
 //	ratelimit_bad_requests_total{limiter,reason} requests that no limiter was asked about: see Bad
 //	ratelimit_script_loads_total{limiter}        how often a server did not know the script and was given it
+//	ratelimit_recalled_total{limiter}            of the calls that were denied, those answered from memory
 type Metrics struct {
-	decisions, failures, loads, bad *prometheus.CounterVec
-	seconds                         *prometheus.HistogramVec
+	decisions, failures, loads, bad, recalled *prometheus.CounterVec
+	seconds                                   *prometheus.HistogramVec
 }
 
 // New registers the numbers, all of them 0. The error is the registry's, which has them already.
@@ -78,11 +79,12 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		failures:  counter("failures_total", "Calls that were not decided, by class.", "limiter", "class"),
 		loads:     counter("script_loads_total", "Times a server did not know the script and was given it.", "limiter"),
 		bad:       counter("bad_requests_total", "Requests that the limiter was not asked about, by what is wrong.", "limiter", "reason"),
+		recalled:  counter("recalled_total", "Calls that were denied from memory, without asking Redis.", "limiter"),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "ratelimit", Name: "decision_seconds", Help: "How long calls took, failed ones too.", Buckets: buckets,
 		}, []string{"limiter"}),
 	}
-	for _, c := range []prometheus.Collector{m.decisions, m.failures, m.loads, m.bad, m.seconds} {
+	for _, c := range []prometheus.Collector{m.decisions, m.failures, m.loads, m.bad, m.recalled, m.seconds} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -129,6 +131,9 @@ func (m *Metrics) Bad(name string) func(reason string) {
 		reasons[BadOther].Inc()
 	}
 }
+
+// Recalled counts refusals from memory: it is what policy.DenyCache wants.
+func (m *Metrics) Recalled(name string) func() { return m.recalled.WithLabelValues(name).Inc }
 
 // Failed counts failures by class, of which open and closed policies tell nobody else: it is what policy.Policy wants.
 func (m *Metrics) Failed(name string) func(context.Context, error) {

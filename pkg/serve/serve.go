@@ -65,6 +65,9 @@ type Plan struct {
 	// Why puts what Redis or the network said into a few words; nil takes all of it.
 	Why func(error) string
 
+	DenyEntries int           // refusals that are answered from memory; 0 is none
+	DenyMaxAge  time.Duration // of one; 0 is the cache's own
+
 	Log   *slog.Logger
 	Ready func(url string) error // is told where the service is, when it can be reached
 }
@@ -93,8 +96,14 @@ func (p Plan) why(err error) string {
 
 // Validate names the flag at fault.
 func (p Plan) Validate(catalogue []target.Entry) error {
-	if _, err := target.Find(catalogue, p.Limiter); err != nil {
+	entry, err := target.Find(catalogue, p.Limiter)
+	switch {
+	case err != nil:
 		return fmt.Errorf("--limiter: %w", err)
+	case p.DenyEntries < 0 || p.DenyEntries > policy.MaxDenyEntries:
+		return fmt.Errorf("--deny-cache: want 0 to %d, got %d", policy.MaxDenyEntries, p.DenyEntries)
+	case p.DenyEntries > 0 && entry.Rule.AtOnce:
+		return fmt.Errorf("--deny-cache: %s may let a client pass before its wait is over, when somebody releases", entry.Name)
 	}
 	if _, _, err := net.SplitHostPort(p.Listen); err != nil {
 		return errors.New("--listen: want HOST:PORT")
@@ -173,7 +182,11 @@ func (p Plan) handler(rdb redis.UniversalClient, e target.Entry, lines *metrics.
 		return nil, nil, err
 	}
 	bad := m.Bad(e.Name)
-	around, err := httplimit.New(m.Limiter(e.Name, guarded), httplimit.Options{
+	remembered, err := p.remembered(guarded, m.Recalled(e.Name))
+	if err != nil {
+		return nil, nil, err
+	}
+	around, err := httplimit.New(m.Limiter(e.Name, remembered), httplimit.Options{
 		Name: e.Name, Limit: p.Limit, Key: key, Cost: cost, Shadow: p.Shadow, Tell: true, Decided: counted(bad),
 	})
 	if err != nil {
@@ -186,6 +199,15 @@ func (p Plan) handler(rdb redis.UniversalClient, e target.Entry, lines *metrics.
 	mux.Handle("/healthz", get(h, bad))
 	mux.HandleFunc("/", elsewhere(bad))
 	return mux, h, nil
+}
+
+// remembered is the limiter behind a deny cache, if there is to be one: around the policy, so that a refusal from memory
+// needs no deadline.
+func (p Plan) remembered(l limiter.Limiter, answered func()) (limiter.Limiter, error) {
+	if p.DenyEntries == 0 {
+		return l, nil
+	}
+	return policy.WithDenyCache(l, policy.DenyCache{Entries: p.DenyEntries, MaxAge: p.DenyMaxAge, Answered: answered})
 }
 
 // newServer bounds what clients may send, and for how long. The limiter may take timeout.
@@ -262,6 +284,9 @@ func (p Plan) announce(at net.Addr) {
 		"burst", p.Limit.Capacity(), "redis", p.Conn, "on_failure", p.Policy.Mode, "timeout", p.Policy.Timeout, "shadow", p.Shadow}
 	if b := p.Policy.Breaker; b.Failures > 0 {
 		about = append(about, "breaker_after", b.Failures, "breaker_for", b.Pause)
+	}
+	if p.DenyEntries > 0 {
+		about = append(about, "deny_cache", p.DenyEntries, "deny_cache_age", p.DenyMaxAge)
 	}
 	p.Log.Info("serving", about...)
 	if tcp, ok := at.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
