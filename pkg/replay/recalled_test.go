@@ -218,3 +218,21 @@ func TestALostCallAccusesNoMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestAcrossAFailoverMemoriesAreNotCompared: what they tell may be of what was lost.
+func TestAcrossAFailoverMemoriesAreNotCompared(t *testing.T) {
+	for name, rule := range recallingRules() {
+		ops, course := remembering(rule, 400, 0, 1)
+		local := int64(0)
+		for i := range ops {
+			if fromAMemory(ops[i]) {
+				local++
+				ops[i].Decision.Remaining = 0
+			}
+		}
+		j, _ := JudgeFailover(ops, rule, course, ops[200].Call)
+		if j.Verdict != Held || j.Loose != local || j.Attempts != 400 || j.Replayed != 400-local {
+			t.Errorf("%s: %s: %s; %d of %d loose, %d attempts, %d replayed", name, j.Verdict, j.Reason, j.Loose, local, j.Attempts, j.Replayed)
+		}
+	}
+}
