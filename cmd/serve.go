@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,8 @@ func newServe(e *env, conn *connFlags) *cobra.Command {
 		Short: "Put a limiter behind HTTP",
 		Long: "serve answers GET /check?key=KEY&cost=N: 200 allowed, 429 denied, 503 not decided, with RateLimit fields,\n" +
 			"and shows /metrics and /healthz. Its address is the one line on stdout; logs go to stderr.\n" +
-			"SIGINT or SIGTERM stops it: it answers what is under way, for 10s at most, and exits with 0.",
+			"SIGINT, SIGTERM or SIGHUP stops it: it answers what is under way, for 10s at most, and exits with 0. A second one\n" +
+			"cuts off what is still under way.",
 		Example: "  rlctl serve --limit 100/1m\n" +
 			"  rlctl serve --limiter gcra --limit 10/1s --burst 20 --on-failure open --breaker-after 5\n" +
 			"  curl -i 'http://127.0.0.1:8089/check?key=client-1&cost=3'",
@@ -66,21 +68,26 @@ func newServe(e *env, conn *connFlags) *cobra.Command {
 		}
 		p.Log = slog.New(slog.NewTextHandler(e.stderr, nil))
 		p.Ready = func(url string) error { _, err := fmt.Fprintln(e.stdout, url); return err }
-		return served(c.Context(), p.Run(c.Context(), e.catalogue), p)
+		ctx, hurry, stop := untilTwo(c.Context())
+		defer stop()
+		p.Hurry, p.Why = hurry, bare
+		return served(ctx, p.Run(ctx, e.catalogue), p)
 	}
 	return c
 }
 
 // served is how a service ended. To be stopped by a signal is what it is for, so that is success, as supervisors take
-// it, unless requests were cut off.
+// it, unless requests were cut off. Its log has said so, and ends with that.
 func served(ctx context.Context, err error, p serve.Plan) error {
 	var listen *serve.ListenError
 	switch {
 	case errors.As(err, &listen):
-		return usageError{fmt.Errorf("--listen %s: %s", listen.Address, bare(listen.Err)),
-			"take a free port: --listen 127.0.0.1:0"}
+		if is[syscall.Errno](err) {
+			return listenError{listen.Address, listen.Err}
+		}
+		return usageError{fmt.Errorf("--listen %s: %s", listen.Address, bare(listen.Err)), "take a free port: --listen 127.0.0.1:0"}
 	case errors.Is(err, serve.ErrCutOff):
-		return context.Cause(ctx)
+		return commandEnd(exitCode(context.Cause(ctx)))
 	case err == nil:
 		return commandEnd(0)
 	}

@@ -60,6 +60,11 @@ type Plan struct {
 	Listen  string        // HOST:PORT; port 0 takes a free one
 	Shadow  bool          // let everything pass, and only count
 
+	// Hurry, if not nil, ends the wait for what is under way when the service is stopped.
+	Hurry context.Context
+	// Why puts what Redis or the network said into a few words; nil takes all of it.
+	Why func(error) string
+
 	DenyEntries int           // refusals that are answered from memory; 0 is none
 	DenyMaxAge  time.Duration // of one; 0 is the cache's own
 
@@ -80,6 +85,14 @@ func (e *ListenError) Unwrap() error { return e.Err }
 
 // ErrCutOff says that requests were still under way when the time for stopping was over.
 var ErrCutOff = errors.New("requests were cut off")
+
+// why puts a failed call into words.
+func (p Plan) why(err error) string {
+	if p.Why == nil {
+		return err.Error()
+	}
+	return p.Why(err)
+}
 
 // Validate names the flag at fault.
 func (p Plan) Validate(catalogue []target.Entry) error {
@@ -113,6 +126,7 @@ func (p Plan) Run(ctx context.Context, catalogue []target.Entry) error {
 		p.Limit.Burst = 0 // or it would be told to clients
 		p.Log.Warn("--burst is ignored: the limiter is no bucket", "limiter", entry.Name)
 	}
+	p.caution(entry)
 	rdb, err := p.Conn.Open(0)
 	if err != nil {
 		return err
@@ -124,7 +138,6 @@ func (p Plan) Run(ctx context.Context, catalogue []target.Entry) error {
 	}
 	defer listener.Close()
 	lines := metrics.NewLines(p.Log, metrics.NewRedactor())
-	defer lines.Flush()
 	handler, h, err := p.handler(rdb, entry, lines)
 	if err != nil {
 		return err
@@ -132,7 +145,21 @@ func (p Plan) Run(ctx context.Context, catalogue []target.Entry) error {
 	polling, stop := context.WithCancel(context.Background())
 	defer stop()
 	go h.poll(polling)
-	return p.serve(ctx, listener, newServer(handler, p.Policy.Timeout, p.Log), graceTime)
+	begun, err := p.serve(ctx, listener, newServer(handler, p.Policy.Timeout, p.Log), graceTime)
+	stop()
+	lines.Close()
+	p.ended(begun, err)
+	return err
+}
+
+// caution warns of a limiter that does not do what a service wants.
+func (p Plan) caution(e target.Entry) {
+	if !e.Own() && e.Outside == nil {
+		p.Log.Warn("the limiter is for experiments: its flaw is on purpose", "limiter", e.Name, "flaw", e.Flaw, "instead", e.Twin)
+	}
+	if e.Rule.AtOnce {
+		p.Log.Warn("a slot comes back when its lease ends, and not before: nobody can release it here", "limiter", e.Name, "lease", p.Limit.Window)
+	}
 }
 
 // handler is the whole service.
@@ -154,22 +181,23 @@ func (p Plan) handler(rdb redis.UniversalClient, e target.Entry, lines *metrics.
 	if err != nil {
 		return nil, nil, err
 	}
+	bad := m.Bad(e.Name)
 	remembered, err := p.remembered(guarded, m.Recalled(e.Name))
 	if err != nil {
 		return nil, nil, err
 	}
 	around, err := httplimit.New(m.Limiter(e.Name, remembered), httplimit.Options{
-		Name: e.Name, Limit: p.Limit, Key: key, Cost: cost, Shadow: p.Shadow, Tell: true,
+		Name: e.Name, Limit: p.Limit, Key: key, Cost: cost, Shadow: p.Shadow, Tell: true, Decided: counted(bad),
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	h := newHealth(bare, p.Policy.Timeout, p.Log)
+	h := newHealth(bare, p)
 	mux := http.NewServeMux()
-	mux.Handle("/check", get(around(checked{e.Name, p.Limit})))
-	mux.Handle("/metrics", get(promhttp.HandlerFor(registry, promhttp.HandlerOpts{})))
-	mux.Handle("/healthz", get(h))
-	mux.HandleFunc("/", elsewhere)
+	mux.Handle("/check", get(around(checked{e.Name, p.Limit}), bad))
+	mux.Handle("/metrics", get(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), bad))
+	mux.Handle("/healthz", get(h, bad))
+	mux.HandleFunc("/", elsewhere(bad))
 	return mux, h, nil
 }
 
@@ -201,30 +229,45 @@ func unread(next http.Handler) http.Handler {
 	})
 }
 
-// serve answers until ctx is done, and then, within the grace, all that have asked.
-func (p Plan) serve(ctx context.Context, listener net.Listener, server *http.Server, grace time.Duration) error {
+// serve answers until ctx is done, and then, within the grace, all that have asked. It returns when it began to stop.
+func (p Plan) serve(
+	ctx context.Context, listener net.Listener, server *http.Server, grace time.Duration,
+) (stopping time.Time, err error) {
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	p.announce(listener.Addr())
 	if err := p.Ready("http://" + listener.Addr().String()); err != nil {
 		_ = server.Close()
-		return err
+		return stopping, err
 	}
 	select {
 	case err := <-ended:
-		return fmt.Errorf("serve: %w", err)
+		return stopping, fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
 	p.Log.Info("stopping", "why", context.Cause(ctx))
-	within, cancel := context.WithTimeout(context.Background(), grace)
+	stopping = time.Now()
+	hurry := p.Hurry
+	if hurry == nil {
+		hurry = context.Background()
+	}
+	within, cancel := context.WithTimeout(hurry, grace)
 	defer cancel()
 	if server.Shutdown(within) != nil {
 		_ = server.Close()
-		p.Log.Warn("stopped, and requests were cut off", "after", grace)
-		return ErrCutOff
+		return stopping, ErrCutOff
 	}
-	p.Log.Info("stopped, and all requests were answered")
-	return nil
+	return stopping, nil
+}
+
+// ended is the last line of the log.
+func (p Plan) ended(stopping time.Time, err error) {
+	switch {
+	case err == nil:
+		p.Log.Info("stopped, and all requests were answered")
+	case errors.Is(err, ErrCutOff):
+		p.Log.Warn("stopped, and requests were cut off", "after", time.Since(stopping).Round(time.Millisecond))
+	}
 }
 
 // rested tells that a breaker begins to leave Redis alone, or ends to.
