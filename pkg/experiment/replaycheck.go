@@ -90,7 +90,7 @@ func NewReplayCheck(made Provenance, at Server, put Put, said *ReplayResult, ser
 		}
 	}
 	for i, row := range said.Results {
-		c.Limit, c.WindowUS, c.Burst = row.Limit, row.WindowUS, row.Burst
+		c.Limit, c.WindowUS, c.Burst = row.Limit, row.WindowUS, max(c.Burst, row.Burst)
 		c.Results = append(c.Results, compareRefusals(said, i, servers[row.Limiter]))
 	}
 	if len(c.Faults) > 0 || slices.ContainsFunc(c.Results, func(r ReplayCheckRow) bool { return r.Verdict != replay.Held }) {

@@ -21,7 +21,7 @@ func (r *ReplayResult) Document() report.Document {
 		d.Records = append(d.Records, row)
 	}
 	if len(r.Most) == 0 {
-		d.Foot = append([]report.Line{nil}, r.foot()...)
+		d.Foot = r.foot()
 		return d
 	}
 	d.More = []report.Document{{Table: r.clients(), Foot: r.foot()}}
@@ -239,7 +239,7 @@ func (r *ReplayResult) foot() (lines []report.Line) {
 	}
 	speed := ""
 	if r.ElapsedUS > 0 {
-		speed = fmt.Sprintf(", %s requests a second", report.Figure(float64(r.Log.Requests)/float64(r.ElapsedUS)*1e6))
+		speed = fmt.Sprintf("   %s requests a second", report.Figure(float64(r.Log.Requests)/float64(r.ElapsedUS)*1e6))
 	}
 	lines = append(lines, report.Text("%s read and decided in %s%s", report.Count(r.Log.Lines, "line", "lines"),
 		report.Time(time.Duration(r.ElapsedUS)*time.Microsecond), speed))

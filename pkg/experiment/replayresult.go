@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlctl/rlctl/pkg/accesslog"
 	"github.com/rlctl/rlctl/pkg/metrics"
+	"github.com/rlctl/rlctl/pkg/model"
 )
 
 // ReplaySchema names the form of a ReplayResult.
@@ -69,7 +70,7 @@ type ReplayRow struct {
 	Limiter        string  `json:"limiter"`
 	Limit          int64   `json:"limit"`
 	WindowUS       int64   `json:"window_us"`
-	Burst          int64   `json:"burst"` // 0: the limit
+	Burst          int64   `json:"burst"` // of a bucket; 0: the limit
 	Requests       int64   `json:"requests"`
 	Refused        int64   `json:"refused"`
 	RefusedShare   float64 `json:"refused_share"` // of all requests
@@ -117,9 +118,11 @@ func (p Replay) result(env Env, s accesslog.Spec, rules []replayRule) *ReplayRes
 	}
 	for i, rule := range rules {
 		r.Over.Refused[i] = []int64{}
-		r.Results = append(r.Results, ReplayRow{
-			Limiter: rule.entry.Name, Limit: rule.limit.Events, WindowUS: rule.limit.Window.Microseconds(), Burst: rule.limit.Burst,
-		})
+		row := ReplayRow{Limiter: rule.entry.Name, Limit: rule.limit.Events, WindowUS: rule.limit.Window.Microseconds()}
+		if rule.entry.Rule.Memory == model.Level {
+			row.Burst = rule.limit.Burst
+		}
+		r.Results = append(r.Results, row)
 	}
 	return r
 }

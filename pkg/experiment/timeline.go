@@ -3,6 +3,8 @@ package experiment
 import (
 	"slices"
 	"time"
+
+	"github.com/rlctl/rlctl/pkg/report"
 )
 
 // timeline counts in steps of equal length, aligned to the epoch. Where there are too many, two or more become one, so that
@@ -106,7 +108,7 @@ func (t timeline) within(step, first, last int64) []int64 {
 func (t timeline) round(most int64) (step int64) {
 	step = t.step
 	enough := func() bool { return (t.first+int64(len(t.counts)))*t.step/step-t.first*t.step/step < most }
-	for _, d := range roundTimes {
+	for _, d := range report.RoundTimes() {
 		if us := d.Microseconds(); us > step && us%t.step == 0 && !enough() {
 			step = us
 		}
@@ -115,17 +117,4 @@ func (t timeline) round(most int64) (step int64) {
 		step *= 2
 	}
 	return step
-}
-
-// roundTimes are lengths of time that people count in.
-var roundTimes = slices.Concat(
-	multiples(time.Millisecond, 1, 2, 5, 10, 20, 50, 100, 200, 500), multiples(time.Second, 1, 2, 5, 10, 15, 20, 30),
-	multiples(time.Minute, 1, 2, 5, 10, 15, 20, 30), multiples(time.Hour, 1, 2, 3, 6, 12), multiples(24*time.Hour, 1, 2, 7, 14, 28),
-)
-
-func multiples(of time.Duration, times ...int) (all []time.Duration) {
-	for _, n := range times {
-		all = append(all, time.Duration(n)*of)
-	}
-	return all
 }

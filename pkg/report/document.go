@@ -95,7 +95,12 @@ func (d Document) writeText(w io.Writer, s Style) error {
 	if head != "" && body != "" {
 		head += "\n"
 	}
-	body += s.lines(barLines(d.Bars, s)) + s.lines(d.Strips.lines(s))
+	body += s.lines(barLines(d.Bars, s))
+	if strips := s.lines(d.Strips.lines(s)); strips != "" {
+		if body += strips; len(d.Foot) > 0 {
+			body += "\n"
+		}
+	}
 	if _, err = io.WriteString(w, head+body+s.lines(d.Foot)); err != nil {
 		return err
 	}

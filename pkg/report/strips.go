@@ -43,8 +43,7 @@ func (s Strips) lines(style Style) []Line {
 		width = defaultWidth
 	}
 	columns := min(mostColumns, max(leastColumns, width-label-len("  ||  most ,")-most-2))
-	together := (len(s.Of[0].Counts) + columns - 1) / columns
-	s = s.merged(together)
+	s = s.merged(s.together(columns))
 	scale := s.scale()
 	lines := []Line{nil, Text("%s per %s", s.Title, Duration(s.Step))}
 	for _, strip := range s.Of {
@@ -57,6 +56,32 @@ func (s Strips) lines(style Style) []Line {
 		lines = append(lines, Text("%s%s  |%s|  most %s", strip.Label, pad, heights(strip.Counts, of, style.ASCII), Int(highest)))
 	}
 	return append(lines, s.ends(label))
+}
+
+// together is how many steps are put together so that the columns are enough: as few as make a round time of them.
+func (s Strips) together(columns int) int {
+	least := (len(s.Of[0].Counts) + columns - 1) / columns
+	for _, round := range RoundTimes() {
+		if n := int(round / s.Step); least > 1 && n >= least && n < 3*least && round%s.Step == 0 {
+			return n
+		}
+	}
+	return least
+}
+
+// RoundTimes are the lengths of time that people count in, from 1 ms to 4 weeks.
+func RoundTimes() []time.Duration {
+	return slices.Concat(
+		multiples(time.Millisecond, 1, 2, 5, 10, 20, 50, 100, 200, 500), multiples(time.Second, 1, 2, 5, 10, 15, 20, 30),
+		multiples(time.Minute, 1, 2, 5, 10, 15, 20, 30), multiples(time.Hour, 1, 2, 3, 6, 12), multiples(day, 1, 2, 7, 14, 28),
+	)
+}
+
+func multiples(of time.Duration, times ...int) (all []time.Duration) {
+	for _, n := range times {
+		all = append(all, time.Duration(n)*of)
+	}
+	return all
 }
 
 // merged puts so many steps together.
