@@ -158,7 +158,7 @@ func (r *replaying) sumUp() {
 	asked, tallies := newTimeline(), newTallies(len(r.rules))
 	refused := map[string]*replayClient{}
 	for _, s := range r.shards {
-		r.result.Log.Clients += int64(len(s.clients) + len(s.gone))
+		r.result.Log.Clients += s.all()
 		asked.plus(s.asked)
 		for i := range tallies {
 			tallies[i].plus(s.tallies[i])

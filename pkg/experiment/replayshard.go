@@ -12,7 +12,7 @@ import (
 type replayShard struct {
 	rules   []replayRule
 	clients map[string]*replayClient
-	gone    map[uint64]int64 // requests of clients that are not held, by the hash of their keys
+	gone    map[uint64]int64 // requests of clients from before they were let go, by the hash of their keys
 	sweepAt int              // clients
 	asked   timeline
 	tallies []replayTally // one a rule
@@ -35,7 +35,7 @@ type replayTally struct {
 }
 
 // firstSweep is how many clients are held before the first sweep, and how many more than twice those that are needed.
-const firstSweep = 1 << 14
+const firstSweep = 1 << 12
 
 func newReplayShard(rules []replayRule) *replayShard {
 	return &replayShard{
@@ -119,10 +119,7 @@ func plus(a, b int64) int64 {
 func (s *replayShard) client(r *accesslog.Record) *replayClient {
 	c, ok := s.clients[string(r.Key)]
 	if !ok {
-		c = &replayClient{hash: r.Hash, requests: s.gone[r.Hash], states: make([]model.State, len(s.rules))}
-		if c.requests > 0 {
-			delete(s.gone, r.Hash)
-		}
+		c = &replayClient{hash: r.Hash, states: make([]model.State, len(s.rules))}
 		for i := range s.rules {
 			c.states[i] = s.rules[i].entry.Rule.Fresh
 		}
@@ -143,8 +140,18 @@ func (s *replayShard) sweep(now time.Time) {
 			used = true
 		}
 		if !used && c.refused == nil {
-			s.gone[c.hash] = c.requests
+			s.gone[c.hash] += c.requests
 			delete(s.clients, key)
 		}
 	}
+}
+
+// all counts the clients, and gives those that are held back what they had asked before.
+func (s *replayShard) all() int64 {
+	n := len(s.clients)
+	for _, c := range s.clients {
+		c.requests += s.gone[c.hash]
+		delete(s.gone, c.hash)
+	}
+	return int64(n + len(s.gone))
 }
