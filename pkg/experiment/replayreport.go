@@ -179,7 +179,7 @@ func (r *ReplayResult) strips() report.Strips {
 	}
 	s.Of = append(s.Of, report.Strip{Label: "all requests", Counts: r.Over.Requests, Own: true})
 	for i, row := range r.Results {
-		if row.Refused > 0 && len(r.Over.Refused) == len(r.Results) {
+		if row.Refused > 0 && i < len(r.Over.Refused) && len(r.Over.Refused[i]) == len(r.Over.Requests) {
 			s.Of = append(s.Of, report.Strip{Label: r.named(row), Counts: r.Over.Refused[i]})
 		}
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +22,7 @@ type Strips struct {
 // Strip is one row.
 type Strip struct {
 	Label  string
-	Counts []int64 // as many as the other rows have
+	Counts []int64 // one a step, 0 or more, and as many as the first row has
 	Own    bool    // its scale is its own
 }
 
@@ -30,7 +31,7 @@ const defaultWidth = 80
 
 // lines draws the strips under a title with the length of a character.
 func (s Strips) lines(style Style) []Line {
-	if len(s.Of) == 0 || len(s.Of[0].Counts) == 0 {
+	if len(s.Of) == 0 || len(s.Of[0].Counts) == 0 || s.Step <= 0 {
 		return nil
 	}
 	label, most := 0, 0
@@ -137,11 +138,12 @@ func heights(counts []int64, highest int64, ascii bool) string {
 	}
 	var b strings.Builder
 	for _, c := range counts {
-		if c == 0 {
+		if c <= 0 {
 			b.WriteByte(' ')
 			continue
 		}
-		b.WriteRune(levels[(c*int64(len(levels))-1)/highest])
+		level := math.Ceil(float64(c) / float64(highest) * float64(len(levels)))
+		b.WriteRune(levels[min(max(int(level), 1), len(levels))-1])
 	}
 	return b.String()
 }
