@@ -56,7 +56,15 @@ func rewritten(t *testing.T, page string) string {
 		}
 		return out.String()
 	})
-	page = replaceBlocks(page, "```go\n", "```", func(string) string { return example(t) })
+	bodies := examples(t)
+	page = replaceBlocks(page, "```go\n", "```", func(string) string {
+		if len(bodies) == 0 {
+			t.Fatal("the page has more examples than there are")
+		}
+		body := bodies[0]
+		bodies = bodies[1:]
+		return body
+	})
 	return replaceBlocks(page, "<!-- made by: rlctl list --format markdown -->\n", "<!-- end -->", func(string) string {
 		return shell("rlctl list --format markdown | grep '^|'")
 	})
@@ -93,13 +101,23 @@ func newShell(t *testing.T) func(line string) string {
 	}
 }
 
-// example is the body of the library's example, as go vet has compiled it.
-func example(t *testing.T) string {
-	source, err := os.ReadFile("pkg/limiter/example_test.go")
+// examples are the bodies of the libraries' examples, as go vet has compiled them, in the order of the page.
+func examples(t *testing.T) (bodies []string) {
+	return []string{
+		example(t, "pkg/limiter/example_test.go", "Example"),
+		example(t, "pkg/httplimit/example_test.go", "Example_service"),
+	}
+}
+
+func example(t *testing.T, file, name string) string {
+	source, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, body, _ := strings.Cut(string(source), "func Example() {\n")
+	_, body, found := strings.Cut(string(source), "func "+name+"() {\n")
+	if !found {
+		t.Fatalf("%s has no %s", file, name)
+	}
 	body, _, _ = strings.Cut(body, "\n}\n")
 	return strings.ReplaceAll(strings.TrimPrefix(body, "\t"), "\n\t", "\n") + "\n"
 }

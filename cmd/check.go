@@ -35,6 +35,7 @@ func newCheck(e *env, conn *connFlags) *cobra.Command {
 	flags.Var(whole{&p.Count, 1, limiter.MaxEvents}, "count", "requests, one after the other")
 	flags.BoolVar(&p.Peek, "peek", false, "take nothing, only say what would be")
 	onFailure.register(c)
+	onFailure.registerBreaker(c)
 	format := formatFlag(c)
 	completeWords(c, "limiter", target.Names(e.catalogue))
 	completeWords(c, "limit", nil)
@@ -46,7 +47,9 @@ func newCheck(e *env, conn *connFlags) *cobra.Command {
 		if p.Conn, err = conn.service(c.Context(), e, flags); err != nil {
 			return err
 		}
-		p.Policy = onFailure.read(e, p.Conn)
+		if p.Policy, err = onFailure.noted(e, p.Conn, flags); err != nil {
+			return err
+		}
 		if err := p.Validate(e.catalogue); err != nil {
 			return usage(err)
 		}

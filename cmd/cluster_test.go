@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -385,7 +387,7 @@ func TestUnderSentinels(t *testing.T) {
 		t.Errorf("race: exit code %d: %s%s", code, stdout, stderr)
 	}
 	if code, _, stderr := finish(t, "check", "a", "--sentinel-master", "other", "-p", g.Entry().Port); code != 69 ||
-		!strings.Contains(stderr, "other") {
+		!strings.Contains(stderr, "sentinel other: no master is called that") {
 		t.Errorf("a master that no sentinel knows: exit code %d: %s", code, stderr)
 	}
 	if testing.Short() {
@@ -401,6 +403,29 @@ func TestUnderSentinels(t *testing.T) {
 	})
 	if code, stdout, stderr := finish(t, append([]string{"check", "b"}, at...)...); code != 0 {
 		t.Errorf("check after the failover: exit code %d: %s%s", code, stdout, stderr)
+	}
+	closeSentinels(t, g)
+	if code, _, stderr := finish(t, append([]string{"check", "b"}, at...)...); code != 77 {
+		t.Errorf("check without the sentinels' password: exit code %d: %s", code, stderr)
+	}
+	file := filepath.Join(t.TempDir(), "pass")
+	if err := os.WriteFile(file, []byte("sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, stdout, stderr := finish(t, append([]string{"check", "b", "--sentinel-pass-file", file}, at...)...); code != 0 {
+		t.Errorf("check with the sentinels' password: exit code %d: %s%s", code, stdout, stderr)
+	}
+}
+
+// closeSentinels has sentinels ask for a password.
+func closeSentinels(t *testing.T, g *redisd.Group) {
+	t.Helper()
+	for _, s := range g.Sentinels() {
+		rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
+		defer rdb.Close()
+		if err := rdb.Do(t.Context(), "ACL", "SETUSER", "default", ">sesame").Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

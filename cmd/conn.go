@@ -19,6 +19,7 @@ type connFlags struct {
 	target.Conn
 	url      string
 	passFile string
+	sentinel string // file of the sentinels' password
 	timeout  duration
 	prefix   string
 }
@@ -42,10 +43,12 @@ func (f *connFlags) register(root *cobra.Command, flags *pflag.FlagSet) {
 	flags.BoolVar(&f.Insecure, "insecure", false, "do not verify the server's certificate")
 	flags.BoolVar(&f.Cluster, "cluster", false, "the server is a node of a cluster")
 	flags.StringVar(&f.SentinelMaster, "sentinel-master", "", "the server is a sentinel; talk to this master")
+	flags.StringVar(&f.SentinelUser, "sentinel-user", "", "ACL user to log in as at the sentinels")
+	flags.StringVar(&f.sentinel, "sentinel-pass-file", "", "file whose first line is the sentinels' password")
 	flags.Var(&f.timeout, "timeout", "longest wait for a connection and for each command")
 	flags.StringVar(&f.prefix, "prefix", "ratelimit", "first word of every key")
 	for _, name := range []string{
-		"host", "port", "socket", "user", "pass", "url", "db", "sni", "sentinel-master", "timeout", "prefix",
+		"host", "port", "socket", "user", "pass", "url", "db", "sni", "sentinel-master", "sentinel-user", "timeout", "prefix",
 	} {
 		completeWords(root, name, nil)
 	}
@@ -54,7 +57,7 @@ func (f *connFlags) register(root *cobra.Command, flags *pflag.FlagSet) {
 // connection are the flags that say where the server is and how to talk to it.
 var connection = []string{
 	"url", "host", "port", "socket", "user", "pass", "pass-file", "db", "tls", "cacert", "cert", "key", "sni", "insecure", "cluster",
-	"sentinel-master", "timeout",
+	"sentinel-master", "sentinel-user", "sentinel-pass-file", "timeout",
 }
 
 // service is the server of a command that serves a person's own Redis: flag, RLCTL_URL, REDIS_URL, 127.0.0.1:6379.
@@ -70,7 +73,7 @@ func (f *connFlags) named(ctx context.Context, e *env, flags *pflag.FlagSet) (co
 	if given || err != nil {
 		return conn, given, err
 	}
-	for _, name := range []string{"user", "pass", "pass-file", "db", "tls", "cacert", "cert", "key", "sni", "insecure", "sentinel-master"} {
+	for _, name := range []string{"user", "pass", "pass-file", "db", "tls", "cacert", "cert", "key", "sni", "insecure", "sentinel-master", "sentinel-user", "sentinel-pass-file"} {
 		if flags.Changed(name) {
 			return conn, false, usageError{fmt.Errorf("--%s: no server is named", name), "name it: -u redis://HOST:PORT, or --host, --port or --socket"}
 		}
@@ -146,15 +149,30 @@ func (f *connFlags) override(ctx context.Context, e *env, flags *pflag.FlagSet, 
 		"insecure":        func() { conn.Insecure = f.Insecure },
 		"cluster":         func() { conn.Cluster = f.Cluster },
 		"sentinel-master": func() { conn.SentinelMaster = f.SentinelMaster },
+		"sentinel-user":   func() { conn.SentinelUser = f.SentinelUser },
 	} {
 		if flags.Changed(name) {
 			set()
+		}
+	}
+	for name, value := range map[string]string{"host": f.Host, "socket": f.Socket, "sentinel-master": f.SentinelMaster, "prefix": f.prefix} {
+		if flags.Changed(name) && value == "" {
+			return &target.ConnError{Flag: "--" + name, Problem: "must not be empty"} // a variable that is not set must not mean another server
 		}
 	}
 	if flags.Changed("port") && f.Port == 0 {
 		return &target.ConnError{Flag: "--port", Problem: "want 1 to 65535"}
 	}
 	conn.Timeout = time.Duration(f.timeout)
+	if flags.Changed("sentinel-pass-file") {
+		if f.sentinel == "-" && f.passFile == "-" {
+			return usagef("--sentinel-pass-file: --pass-file reads stdin already")
+		}
+		var err error
+		if conn.SentinelPass, err = readPassword(ctx, "--sentinel-pass-file", f.sentinel, e.stdin); err != nil {
+			return err
+		}
+	}
 	return f.password(ctx, e, flags, conn)
 }
 
@@ -167,7 +185,7 @@ func (f *connFlags) password(ctx context.Context, e *env, flags *pflag.FlagSet, 
 		e.warnPassword("--pass")
 		conn.Password = f.Password
 	case flags.Changed("pass-file"):
-		conn.Password, err = readPassword(ctx, f.passFile, e.stdin)
+		conn.Password, err = readPassword(ctx, "--pass-file", f.passFile, e.stdin)
 	case conn.Password == "":
 		conn.Password = e.getenv("REDISCLI_AUTH")
 	}
@@ -175,22 +193,22 @@ func (f *connFlags) password(ctx context.Context, e *env, flags *pflag.FlagSet, 
 }
 
 // readPassword reads the first line of a file, or of stdin for "-".
-func readPassword(ctx context.Context, name string, stdin io.Reader) (string, error) {
+func readPassword(ctx context.Context, flag, name string, stdin io.Reader) (string, error) {
 	from := stdin
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
-			return "", usagef("--pass-file: cannot read %s (%s)", name, bare(err))
+			return "", usagef("%s: cannot read %s (%s)", flag, name, bare(err))
 		}
 		defer file.Close()
 		from = file
 	}
 	line, err := readLine(ctx, from)
 	if err != nil {
-		return "", usagef("--pass-file: cannot read %s (%s)", name, bare(err))
+		return "", usagef("%s: cannot read %s (%s)", flag, name, bare(err))
 	}
 	if line == "" {
-		return "", usagef("--pass-file: the first line of %s is empty", name)
+		return "", usagef("%s: the first line of %s is empty", flag, name)
 	}
 	return line, nil
 }

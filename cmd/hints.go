@@ -71,8 +71,14 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 	if e.at == "" {
 		at = "the private server"
 	}
+	if what, hint, ok := explainSentinel(e, why); ok {
+		return what, hint
+	}
 	switch class(e) {
 	case limiter.ClassUnreachable:
+		if node := elsewhere(e); node != "" {
+			return fmt.Sprintf("cannot reach %s, a node of %s (%s)", node, at, why), "which nodes are down: rlctl doctor --cluster"
+		}
 		return fmt.Sprintf("cannot reach %s (%s)", at, why), cmp.Or(tlsHint(e.at, e.err), crowdHint(e.err), reachHint(e.at, typed))
 	case limiter.ClassNoAnswer:
 		what = fmt.Sprintf("%s did not answer (%s)", at, why)
@@ -91,7 +97,7 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 	case limiter.ClassLoading, limiter.ClassBusy:
 		return fmt.Sprintf("%s is not ready: %s", at, why), "try again in a moment"
 	case limiter.ClassReadOnly:
-		return fmt.Sprintf("%s refuses writes: %s", at, why), "point at the primary: -u redis://HOST:PORT"
+		return fmt.Sprintf("%s refuses writes: %s", at, why), refusalHint(why)
 	case limiter.ClassOOM:
 		return fmt.Sprintf("%s is out of memory: %s", at, why), "look: redis-cli INFO memory"
 	case limiter.ClassCluster:
@@ -102,6 +108,43 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 		return fmt.Sprintf("%s: %s", at, why), "a script from outside can say in comments what it gets and replies: docs/scripts.md"
 	}
 	return fmt.Sprintf("%s: %s", at, why), ""
+}
+
+// explainSentinel tells what only a sentinel does not know: the master, or how to be one.
+func explainSentinel(e redisError, why string) (what, hint string, ok bool) {
+	_, master, ok := strings.Cut(e.at, " sentinel ")
+	switch {
+	case !ok:
+	case errors.Is(e.err, redis.Nil):
+		return fmt.Sprintf("redis at %s: no master is called that", e.at), "what they are called: redis-cli SENTINEL MASTERS", true
+	case strings.HasPrefix(strings.ToLower(why), "unknown command 'sentinel'"):
+		return fmt.Sprintf("redis at %s: it is no sentinel", e.at), "ask one, often on port 26379, or leave out --sentinel-master " + master, true
+	case class(e) == limiter.ClassAuth && strings.HasPrefix(why, "NOAUTH"):
+		return fmt.Sprintf("redis at %s refused: %s", e.at, why),
+			"log in: REDISCLI_AUTH=... or --pass-file FILE    at the sentinels themselves: --sentinel-pass-file FILE", true
+	}
+	return "", "", false
+}
+
+// elsewhere is the node of a cluster that could not be reached, if that is not the one that was named.
+func elsewhere(e redisError) string {
+	var dial *net.OpError
+	at, isCluster := strings.CutSuffix(strings.Replace(e.at, " tls", "", 1), " cluster")
+	if !isCluster || !errors.As(e.err, &dial) || dial.Addr == nil || dial.Addr.String() == at {
+		return ""
+	}
+	return dial.Addr.String()
+}
+
+// refusalHint is what to do where a server takes no writes.
+func refusalHint(why string) string {
+	switch {
+	case strings.Contains(why, "NOREPLICAS"):
+		return "fewer replicas follow than min-replicas-to-write wants: rlctl doctor"
+	case strings.Contains(why, "MISCONF"):
+		return "it could not save to its disk: redis-cli INFO persistence    what else: rlctl doctor"
+	}
+	return "point at the primary: -u redis://HOST:PORT"
 }
 
 func hintToHold(code int) string {
@@ -179,6 +222,9 @@ func crowdHint(err error) string {
 
 func reachHint(at, typed string) string {
 	start := "is it running there?"
+	if strings.HasSuffix(at, " tls") {
+		start = "is it running there, and does it speak TLS?"
+	}
 	switch at {
 	case "127.0.0.1:6379":
 		start = "start one: redis-server &"

@@ -56,6 +56,32 @@ func TestExplain(t *testing.T) {
 			"  log in: REDISCLI_AUTH=... or --pass-file FILE, with --user NAME    rights: redis-cli ACL WHOAMI\n",
 		77,
 	}, {
+		refused("db:26379 sentinel m", limiter.ClassAuth, errors.New("NOAUTH Authentication required.")),
+		"rlctl: redis at db:26379 sentinel m refused: NOAUTH Authentication required.\n" +
+			"  log in: REDISCLI_AUTH=... or --pass-file FILE    at the sentinels themselves: --sentinel-pass-file FILE\n",
+		77,
+	}, {
+		refused("db:6379 sentinel m", limiter.ClassOther, errors.New("unknown command 'sentinel'")),
+		"rlctl: redis at db:6379 sentinel m: it is no sentinel\n" +
+			"  ask one, often on port 26379, or leave out --sentinel-master m\n",
+		69,
+	}, {
+		refused("10.0.0.1:6379 cluster", limiter.ClassUnreachable, &net.OpError{Op: "dial", Net: "tcp",
+			Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 6379}, Err: dial.Err}),
+		"rlctl: cannot reach 10.0.0.2:6379, a node of redis at 10.0.0.1:6379 cluster (connection refused)\n" +
+			"  which nodes are down: rlctl doctor --cluster\n",
+		69,
+	}, {
+		refused("db:6379", limiter.ClassReadOnly, errors.New("gcra.lua:134: MISCONF Redis is configured to save RDB snapshots")),
+		"rlctl: redis at db:6379 refuses writes: gcra.lua:134: MISCONF Redis is configured to save RDB snapshots\n" +
+			"  it could not save to its disk: redis-cli INFO persistence    what else: rlctl doctor\n",
+		69,
+	}, {
+		refused("db:6379", limiter.ClassReadOnly, errors.New("gcra.lua:134: NOREPLICAS Not enough good replicas to write.")),
+		"rlctl: redis at db:6379 refuses writes: gcra.lua:134: NOREPLICAS Not enough good replicas to write.\n" +
+			"  fewer replicas follow than min-replicas-to-write wants: rlctl doctor\n",
+		69,
+	}, {
 		refused("db:6379", limiter.ClassWrongType, errors.New("WRONGTYPE wrong")),
 		"rlctl: redis at db:6379: WRONGTYPE wrong\n" +
 			"  the key belongs to something else; take another word: --prefix WORD\n",

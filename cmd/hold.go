@@ -44,7 +44,9 @@ func newHold(e *env, conn *connFlags) *cobra.Command {
 		if p.Conn, err = conn.service(c.Context(), e, flags); err != nil {
 			return err
 		}
-		p.Policy = onFailure.read(e, p.Conn)
+		if p.Policy, err = onFailure.noted(e, p.Conn, flags); err != nil {
+			return err
+		}
 		if err := p.Validate(); err != nil {
 			return usage(err)
 		}

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -49,24 +50,26 @@ func (f *policyFlags) policy(conn target.Conn, flags *pflag.FlagSet) (policy.Pol
 	return p, nil
 }
 
-// read returns the policy towards a server, within its timeout. Where the policy answers, a note tells why, once for as
-// long as the reason stays the same.
-func (f *policyFlags) read(e *env, conn target.Conn) policy.Policy {
-	p := policy.Policy{Mode: policy.Mode(f.mode.value), Timeout: conn.Timeout}
-	if p.Mode == policy.Error {
-		return p // the error itself is told
+// noted is policy with a note where the policy answers that tells why, once for as long as the reason stays the same.
+func (f *policyFlags) noted(e *env, conn target.Conn, flags *pflag.FlagSet) (policy.Policy, error) {
+	p, err := f.policy(conn, flags)
+	if err != nil || p.Mode == policy.Error {
+		return p, err // the error itself is told
 	}
 	var mu sync.Mutex
 	told := ""
 	p.Failed = func(_ context.Context, err error) {
 		mu.Lock()
 		defer mu.Unlock()
+		if errors.Is(err, policy.ErrNotAsked) {
+			return // why is told
+		}
 		if why := failure(conn, err); why != told {
 			e.note("--on-failure %s answered: %s", p.Mode, why)
 			told = why
 		}
 	}
-	return p
+	return p, nil
 }
 
 // failure is what failed at a server, in the words of an error, and whether the request may have been counted.

@@ -23,7 +23,11 @@ func TestReplayRefusesWhatRedisDoes(t *testing.T) {
 	var text bytes.Buffer
 	var requests []madelog.Request
 	clients := map[string]bool{}
-	p := plan(accesslog.JSON, 20_000, 1)
+	n := 20_000
+	if testing.Short() { // the race detector has seen all after a few
+		n = 2000
+	}
+	p := plan(accesslog.JSON, n, 1)
 	p.Late, p.Broken = 50, 50
 	counts, err := p.Write(&text, func(r madelog.Request) { requests = append(requests, r); clients[r.Key] = true })
 	if err != nil {
@@ -52,7 +56,7 @@ func TestReplayRefusesWhatRedisDoes(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	for _, row := range c.Results {
-		if row.Refused < 500 || row.Refused > 15_000 || row.ClientsRefused < 10 {
+		if row.Refused < int64(n)/40 || row.Refused > int64(n)*3/4 || row.ClientsRefused < 10 {
 			t.Errorf("too few or too many are refused to tell: %+v", row)
 		}
 	}

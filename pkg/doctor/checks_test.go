@@ -169,6 +169,11 @@ func cases() []testCase {
 		{"replication", change("info:role=slave", "info:master_host=10.0.0.1", "info:master_port=6379"), doctor.Danger, "a replica of 10.0.0.1:6379", "rlctl doctor -h 10.0.0.1 -p 6379"},
 		{"replication", change("info:connected_slaves=1", replicas), doctor.Warning, "1 replica, min-replicas-to-write 0", "CONFIG SET min-replicas-to-write 1"},
 		{"replication", change("info:connected_slaves=1", replicas, "min-replicas-to-write=1", "info:min_slaves_good_slaves=1"), doctor.Fine, "1 replica", ""},
+		{"replication", change("min-replicas-to-write=1", "info:min_slaves_good_slaves=0"), doctor.Danger, "0 replicas, of which 0 good", "min-replicas-to-write 0"},
+		{"replication", func(f *doctor.Facts) { // no replica, and CONFIG is forbidden
+			without("min-replicas-to-write")(f)
+			change("info:min_slaves_good_slaves=0")(f)
+		}, doctor.Unknown, "min-replicas-to-write", ""},
 		{"replication", change("info:connected_slaves=1", replicas, "min-replicas-to-write=2", "info:min_slaves_good_slaves=1"), doctor.Danger, "1 good", "min-replicas-to-write 0"},
 		{"replication", change("info:connected_slaves=1", "info:slave0=state=wait_bgsave,lag=0"), doctor.Warning, `"wait_bgsave"`, "INFO replication"},
 		{"replication", change("info:connected_slaves=2", replicas, "info:slave1=state=online,lag=11"), doctor.Warning, "11 s ago", "INFO replication"},

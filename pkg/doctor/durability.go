@@ -155,13 +155,12 @@ func replication(f Facts) Finding {
 			fmt.Sprintf("rlctl doctor -h %s -p %s", report.ShellWord(host), port))
 	}
 	replicas, behind := replicasOf(f)
-	if replicas == 0 {
-		return fine("no replica, so no failover that could forget")
-	}
 	so := report.Count(replicas, "replica", "replicas")
 	least, ok := f.number("min-replicas-to-write", "")
-	good, told := f.count("min_slaves_good_slaves")
+	good, told := f.count("min_slaves_good_slaves") // told where some are demanded
 	switch {
+	case replicas == 0 && !told:
+		return fine("no replica, so no failover that could forget")
 	case !ok:
 		return f.blind("min-replicas-to-write")
 	case least > 0 && told && good < least:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/rlctl/rlctl/pkg/answer"
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/report"
 )
@@ -26,10 +27,7 @@ func NewCheckView(w io.Writer, f report.Format, s report.Style) *CheckView {
 func (v *CheckView) Show(a Answer) error {
 	switch v.format {
 	case report.JSONFormat:
-		return report.WriteJSONLine(v.w, struct {
-			Schema string `json:"schema"`
-			checkRecord
-		}{"rlctl.check/v1", a.record()})
+		return report.WriteJSONLine(v.w, a.record().Document())
 	case report.CSVFormat:
 		return v.csv.Write(a.record())
 	case report.MarkdownFormat:
@@ -52,42 +50,9 @@ func (v *CheckView) End() error {
 	return report.Document{Table: v.table}.Write(v.w, v.format, v.style)
 }
 
-// checkRecord is one decision as JSON and CSV show it.
-type checkRecord struct {
-	Key          string `json:"key"`
-	Limiter      string `json:"limiter"`
-	Allowed      bool   `json:"allowed"`
-	Limit        int64  `json:"limit"`
-	WindowUS     int64  `json:"window_us"`
-	Burst        int64  `json:"burst"`
-	Cost         int64  `json:"cost"`
-	Remaining    *int64 `json:"remaining"`      // null where the policy answered
-	RetryAfterUS *int64 `json:"retry_after_us"` // -1 for never, null where a peek cannot tell
-	ResetAfterUS *int64 `json:"reset_after_us"` // null where the policy answered
-	ServerTimeUS *int64 `json:"server_time_us"` // null where the limiter does not say
-	Degraded     bool   `json:"degraded"`
-}
-
-func (a Answer) record() checkRecord {
+func (a Answer) record() answer.Record {
 	p := a.plan
-	r := checkRecord{
-		Key: p.Key, Limiter: p.Limiter, Allowed: a.Allowed,
-		Limit: p.Limit.Events, WindowUS: p.Limit.Window.Microseconds(), Burst: a.capacity, Cost: p.Cost,
-		Degraded: a.Degraded,
-	}
-	if !a.Degraded {
-		r.Remaining, r.ResetAfterUS = &a.Remaining, new(a.ResetAfter.Microseconds())
-	}
-	switch {
-	case a.RetryAfter == limiter.Never:
-		r.RetryAfterUS = new(int64(-1))
-	case a.Allowed || a.RetryAfter > 0:
-		r.RetryAfterUS = new(a.RetryAfter.Microseconds())
-	}
-	if !a.At.IsZero() {
-		r.ServerTimeUS = new(a.At.UnixMicro())
-	}
-	return r
+	return answer.Of(answer.Request{Key: p.Key, Limiter: p.Limiter, Limit: p.Limit, Capacity: a.capacity, Cost: p.Cost}, a.Decision)
 }
 
 // line is for a person: the answer, what is left, how long to wait, and in brackets who was asked.

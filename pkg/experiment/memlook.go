@@ -40,10 +40,10 @@ func (f *filling) look(ctx context.Context) (sight, error) {
 }
 
 func (s *sight) add(ctx context.Context, rdb redis.UniversalClient, names []string) error {
-	answers := make([]answer, len(names))
+	answers := make([]said, len(names))
 	_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, name := range names {
-			answers[i] = answer{
+			answers[i] = said{
 				p.MemoryUsage(ctx, name, 0), p.ObjectEncoding(ctx, name), p.ObjectRefCount(ctx, name), p.PTTL(ctx, name),
 			}
 		}
@@ -60,8 +60,8 @@ func (s *sight) add(ctx context.Context, rdb redis.UniversalClient, names []stri
 	return nil
 }
 
-// answer is what the server says of one key.
-type answer struct {
+// said is what the server says of one key.
+type said struct {
 	usage      *redis.IntCmd
 	encoding   *redis.StringCmd
 	references *redis.IntCmd
@@ -72,7 +72,7 @@ type answer struct {
 const sharedByAll = math.MaxInt32
 
 // take counts a key in, unless there is none: it was only read, or has ended.
-func (s *sight) take(name string, a answer) error {
+func (s *sight) take(name string, a said) error {
 	err := errors.Join(a.usage.Err(), a.encoding.Err(), a.references.Err(), a.ttl.Err())
 	if err != nil {
 		if errors.Is(err, redis.Nil) {

@@ -122,7 +122,7 @@ func (r *ProveResult) covered() report.Line {
 
 func (r *ProveResult) table() report.Table {
 	t := report.Table{Columns: []report.Column{
-		{Title: "LIMITER", Wrap: longestName}, {Title: "START"}, {Title: "ORDERS", Right: true}, {Title: "STATES", Right: true, Wide: true},
+		{Title: "LIMITER", Wrap: longestName}, {Title: "START", Wrap: 8}, {Title: "ORDERS", Right: true}, {Title: "STATES", Right: true, Wide: true},
 		{Title: "DEATHS", Right: true, Wide: true}, {Title: "BROKEN", Right: true}, {Title: "VERDICT", Wrap: 24},
 	}}
 	for _, row := range r.Results {

@@ -128,7 +128,7 @@ const longestName = 17
 // table has each atomic limiter under those that imitate it.
 func (r *RaceResult) table() report.Table {
 	t := report.Table{Columns: []report.Column{
-		{Title: "LIMITER", Wrap: longestName}, {Title: "ATTEMPTS", Right: true}, {Title: "ALLOWED", Right: true}, {Title: "RULE", Right: true},
+		{Title: "LIMITER", Wrap: longestName}, {Title: "ATTEMPTS", Right: true, Last: true}, {Title: "ALLOWED", Right: true}, {Title: "RULE", Right: true},
 		{Title: "OVER", Right: true}, {Title: "UNDER", Right: true}, {Title: "ERRORS", Right: true, Wide: true},
 		{Title: "UNKNOWN", Right: true, Wide: true}, {Title: "RETRIES", Right: true, Wide: true}, {Title: "VERDICT", Wrap: 24},
 	}}

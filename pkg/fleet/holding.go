@@ -8,12 +8,13 @@ import (
 )
 
 // holding is one client of a semaphore, which keeps all slots taken and has them change hands. It takes what it can get.
-// When it is refused it gives back, in turn, what it did not get, which must change nothing, and the slot that it has held
-// longest.
+// Each time that it is refused it does the next of four things: it gives back what it did not get, and renews that, both
+// of which must change nothing; it renews the slot that it has held longest, and gives it back.
 type holding struct {
 	*history.Recorder
-	held  []slot
-	wrong bool // the last release was of what it did not get
+	renewer bool // a lease can be renewed
+	held    []slot
+	refused int
 }
 
 // slot is what a client took.
@@ -30,18 +31,33 @@ func (h *holding) Check(ctx context.Context, key string, cost int64) (limiter.De
 		h.held = append(h.held, mine)
 		return d, nil
 	}
-	if h.wrong = !h.wrong || len(h.held) == 0; !h.wrong {
-		mine, h.held = h.held[0], h.held[1:]
-	}
-	_, _ = h.Release(ctx, mine.key, mine.id) // recorded, whatever comes of it
+	h.about(ctx, mine)
 	return d, nil
+}
+
+// about is the call about a slot that follows a refusal. It is recorded, whatever comes of it.
+func (h *holding) about(ctx context.Context, refused slot) {
+	s, turn := refused, h.refused%4
+	h.refused++
+	if turn >= 2 && len(h.held) > 0 {
+		s = h.held[0]
+		if turn == 3 {
+			h.held = h.held[1:]
+		}
+	}
+	if h.renewer && (turn == 1 || turn == 2) {
+		_, _ = h.Renew(ctx, s.key, s.id)
+		return
+	}
+	_, _ = h.Release(ctx, s.key, s.id)
 }
 
 // recorded is client i of a job, whose calls are recorded.
 func (w *worker) recorded(j Job, i int, l limiter.Limiter) limiter.Limiter {
 	recorded := history.Record(l, j.origin(i), func(op history.Op) { w.record(op) })
 	if _, ok := l.(limiter.Releaser); ok {
-		return &holding{Recorder: recorded}
+		_, renewer := l.(limiter.Renewer)
+		return &holding{Recorder: recorded, renewer: renewer}
 	}
 	return recorded
 }

@@ -98,10 +98,10 @@ type tale struct {
 	err  error // and then how its tale ended: io.EOF, unless it spoke rubbish
 }
 
-// requests is how many of the calls wanted something; the others gave it back.
+// requests is how many of the calls wanted something; the others kept it or gave it back.
 func (t tale) requests() (n int64) {
 	for i := range t.ops {
-		if !t.ops[i].Released() {
+		if t.ops[i].Asked() {
 			n++
 		}
 	}
@@ -127,7 +127,7 @@ func (p *process) listen(answered func()) tale {
 		}
 		delete(open, m.Op.Client)
 		t.ops = append(t.ops, *m.Op)
-		if answered != nil && !m.Op.Released() {
+		if answered != nil && m.Op.Asked() {
 			answered()
 		}
 	}

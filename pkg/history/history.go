@@ -39,13 +39,22 @@ type Op struct {
 }
 
 // Admitted tells whether the call was decided and allowed.
-func (o Op) Admitted() bool { return o.Outcome == Decided && o.Decision.Allowed && !o.Released() }
+func (o Op) Admitted() bool { return o.Outcome == Decided && o.Decision.Allowed && o.Asked() }
 
 // Denied tells whether the call was decided and denied.
-func (o Op) Denied() bool { return o.Outcome == Decided && !o.Decision.Allowed && !o.Released() }
+func (o Op) Denied() bool { return o.Outcome == Decided && !o.Decision.Allowed && o.Asked() }
 
-// Released tells whether the call was to give something back. Such a call is neither admitted nor denied.
+// Asked tells whether the call was to take something, or to peek. A call about what was taken before, by which its holder
+// keeps it or gives it back, is neither admitted nor denied.
+func (o Op) Asked() bool { return o.Request.Act == model.Take }
+
+// Released tells whether the call was to give something back.
 func (o Op) Released() bool { return o.Request.Act == model.Release }
+
+// Renewed tells whether the lease of a holder began anew.
+func (o Op) Renewed() bool {
+	return o.Request.Act == model.Renew && o.Outcome == Decided && o.Decision.Allowed
+}
 
 // outcomeOf tells how a call that returned err ended. An error that no limiter of ours classified may hide a decision.
 func outcomeOf(err error) (Outcome, limiter.Class) {

@@ -48,9 +48,23 @@ func (r *Recorder) LastID() string { return r.id }
 
 // Release is next's, which must be a limiter.Releaser.
 func (r *Recorder) Release(ctx context.Context, key, id string) (limiter.Decision, error) {
+	return r.record(r.about(key, id, model.Release), func() (limiter.Decision, error) {
+		return r.next.(limiter.Releaser).Release(ctx, key, id)
+	})
+}
+
+// Renew is next's, which must be a limiter.Renewer.
+func (r *Recorder) Renew(ctx context.Context, key, id string) (limiter.Decision, error) {
+	return r.record(r.about(key, id, model.Renew), func() (limiter.Decision, error) {
+		return r.next.(limiter.Renewer).Renew(ctx, key, id)
+	})
+}
+
+// about is a call about what the request with that id took.
+func (r *Recorder) about(key, id string, act model.Act) Op {
 	op := r.origin
-	op.Key, op.Request.ID, op.Request.Act = key, id, model.Release
-	return r.record(op, func() (limiter.Decision, error) { return r.next.(limiter.Releaser).Release(ctx, key, id) })
+	op.Key, op.Request.ID, op.Request.Act = key, id, act
+	return op
 }
 
 // record writes a call when it begins and when it ends.

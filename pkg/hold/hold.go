@@ -114,7 +114,7 @@ func (p Plan) Run(ctx context.Context) (code int, err error) {
 	if err := findable(p.Command[0]); err != nil {
 		return 0, err
 	}
-	rdb, err := p.Conn.Open(1)
+	rdb, err := p.Conn.Open(tries)
 	if err != nil {
 		return 0, err
 	}
@@ -140,6 +140,10 @@ func (p Plan) Run(ctx context.Context) (code int, err error) {
 	}
 	return p.hold(s, signals)
 }
+
+// tries is how often connecting may fail before the client library rests for a second, in which a short lease is lost. It
+// rests after as many failures as it may have connections. There is never more than one; a lease is tried for 12 times.
+const tries = 64
 
 // wait asks until it has a slot, or need not have one. What may have been taken by a call that failed is given back.
 func (p Plan) wait(ctx context.Context, s *slot, signals <-chan os.Signal) (held bool, err error) {

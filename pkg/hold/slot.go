@@ -62,8 +62,10 @@ func (s *slot) ask(
 	return d, err
 }
 
-// keep renews the lease until ctx ends, and then returns nil, or until it is lost, and then says why.
+// keep renews the lease until ctx ends, and then returns nil, or until it is lost, and then says why: what the last
+// renewal failed of that the lease's end did not cut off, if there was one.
 func (s *slot) keep(ctx context.Context) error {
+	var why error
 	for next := s.until.Add(-2 * s.lease / 3); ; {
 		select {
 		case <-ctx.Done():
@@ -71,6 +73,10 @@ func (s *slot) keep(ctx context.Context) error {
 		case <-time.After(time.Until(next)):
 		}
 		d, err := s.ask(ctx, s.semaphore.Renew, earlier(time.Now().Add(s.timeout), s.until))
+		over := !time.Now().Before(s.until)
+		if why == nil || !over {
+			why = err
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -78,8 +84,8 @@ func (s *slot) keep(ctx context.Context) error {
 			return fmt.Errorf("it had ended on the server before it was renewed")
 		case err == nil:
 			next = s.until.Add(-2 * s.lease / 3)
-		case !time.Now().Before(s.until):
-			return fmt.Errorf("it could not be renewed within %v (%w)", s.lease, err)
+		case over:
+			return fmt.Errorf("it could not be renewed within %v (%w)", s.lease, why)
 		default:
 			next = earlier(time.Now().Add(s.lease/12), s.until)
 		}

@@ -8,9 +8,35 @@ import (
 	"net/http/httptest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/rlctl/rlctl/pkg/httplimit"
 	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/policy"
 )
+
+// A whole service: the limiter under a policy, which is said and never a default, and the middleware in front of a handler.
+func Example_service() {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", MaxRetries: -1, ContextTimeoutEnabled: true})
+	perMinute := limiter.Limit{Events: 100, Window: time.Minute}
+	l, err := limiter.New(rdb, "sliding-log", perMinute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	l, err = policy.New(l, policy.Policy{Mode: policy.Open, Timeout: 100 * time.Millisecond})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limit, err := httplimit.New(l, httplimit.Options{
+		Name: "per-minute", Limit: perMinute,
+		Key: func(r *http.Request) (string, error) { return r.Header.Get("X-Api-Key"), nil }, // who it is, checked before
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	http.Handle("/", limit(http.FileServer(http.Dir("public"))))
+	log.Fatal(http.ListenAndServe("127.0.0.1:8080", nil))
+}
 
 // A service that lets each API key have a hundred requests a minute. The limiter belongs under a policy, see package
 // policy; here it is one that has no room.

@@ -53,6 +53,14 @@ type Releaser interface {
 	Release(ctx context.Context, key, id string) (Decision, error)
 }
 
+// Renewer is a Releaser that keeps a slot for a time only, which its holder can have begin anew.
+type Renewer interface {
+	Releaser
+	// Renew begins the lease of the request with that id anew. Of one that holds nothing, or no longer, it is denied and
+	// changes nothing.
+	Renew(ctx context.Context, key, id string) (Decision, error)
+}
+
 // Resetter is a Limiter that can forget a key.
 type Resetter interface {
 	// Reset deletes all that the limiter keeps for key, by name.

@@ -1,6 +1,7 @@
 package limiter_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +112,8 @@ func TestSemaphoreOnAFullServer(t *testing.T) {
 	r := newRig(t)
 	s := newSemaphore(t, r.rdb, 2)
 	granted(t, true, 1)(s.Acquire(t.Context(), "k", "a"))
+	granted(t, true, 1)(s.Acquire(t.Context(), "full", "x"))
+	granted(t, true, 0)(s.Acquire(t.Context(), "full", "y"))
 	for _, load := range []func() error{
 		func() error { _, err := s.Renew(t.Context(), "k", "a"); return err },
 		func() error { _, err := s.Release(t.Context(), "k", "nobody"); return err },
@@ -121,6 +124,9 @@ func TestSemaphoreOnAFullServer(t *testing.T) {
 	}
 	r.do("config", "set", "maxmemory", "1")
 	before := r.do("dump", "ratelimit:{k}:semaphore")
+	granted(t, false, 0)(s.Acquire(t.Context(), "full", "z"))
+	granted(t, false, 0)(s.Renew(t.Context(), "full", "z"))
+	granted(t, false, 0)(s.Release(t.Context(), "full", "z"))
 	if _, err := s.Acquire(t.Context(), "k", "b"); failure(t, err).Class != limiter.ClassOOM || limiter.Counted(err) {
 		t.Errorf("acquire: %v", err)
 	}
@@ -133,8 +139,15 @@ func TestSemaphoreOnAFullServer(t *testing.T) {
 	granted(t, true, 2)(s.Release(t.Context(), "k", "a"))
 	r.do("config", "set", "maxmemory", "0")
 	r.do("set", "ratelimit:{k}:semaphore", "something else")
-	if _, err := s.Acquire(t.Context(), "k", "b"); failure(t, err).Class != limiter.ClassWrongType {
-		t.Errorf("another type: %v", err)
+	for name, call := range map[string]func(context.Context, string, string) (limiter.Decision, error){
+		"acquire": s.Acquire, "renew": s.Renew, "release": s.Release,
+	} {
+		if _, err := call(t.Context(), "k", "b"); failure(t, err).Class != limiter.ClassWrongType {
+			t.Errorf("%s of another type: %v", name, err)
+		}
+	}
+	if r.do("get", "ratelimit:{k}:semaphore") != "something else" {
+		t.Error("what was not ours was changed")
 	}
 }
 

@@ -21,6 +21,10 @@ import (
 type Breaker struct {
 	Failures int           // silent calls in a row, 1 or more; 0 is no breaker
 	Pause    time.Duration // above 0
+
+	// Opened, if not nil, is told when nobody asks any more, and when all ask again: not of each pause after which the server
+	// is silent still. It is called by one of the callers, whose time it is.
+	Opened func(open bool)
 }
 
 // ErrNotAsked is in the error of a call that a Breaker kept back. It was certainly not counted.
@@ -42,18 +46,26 @@ func (b Breaker) validate() error {
 type breaker struct {
 	circuit *gobreaker.CircuitBreaker[limiter.Decision]
 	last    atomic.Pointer[limiter.Error] // the last silence, of which the errors of the pause tell
+	opened  func(open bool)
+	news    atomic.Pointer[bool] // whether it is open, until that is told
 }
 
 func newBreaker(b Breaker) *breaker {
 	if b.Failures == 0 {
 		return nil
 	}
-	made := &breaker{circuit: gobreaker.NewCircuitBreaker[limiter.Decision](gobreaker.Settings{
+	made := &breaker{opened: b.Opened}
+	made.circuit = gobreaker.NewCircuitBreaker[limiter.Decision](gobreaker.Settings{
 		Timeout:      b.Pause,
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return int64(c.ConsecutiveFailures) >= int64(b.Failures) },
 		IsSuccessful: func(err error) bool { return !silent(err) },
 		IsExcluded:   func(err error) bool { return invalid(err) || errors.As(err, new(hurried)) },
-	})}
+		OnStateChange: func(_ string, from, to gobreaker.State) { // under its lock, where nobody should be called
+			if from == gobreaker.StateClosed || to == gobreaker.StateClosed {
+				made.news.Store(new(to == gobreaker.StateOpen))
+			}
+		},
+	})
 	made.last.Store(asError(errors.New("a panic"))) // which is a failure too, and passes by call
 	return made
 }
@@ -78,6 +90,9 @@ func (b *breaker) call(ctx context.Context, r request, ask func() (limiter.Decis
 		}
 		return d, err
 	})
+	if open := b.news.Swap(nil); open != nil && b.opened != nil {
+		b.opened(*open)
+	}
 	var h hurried
 	switch {
 	case errors.As(err, &h):

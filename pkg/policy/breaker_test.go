@@ -3,6 +3,7 @@ package policy_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,6 +72,31 @@ func TestBreakerRests(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a breaker tells of itself: when it opens, and when it closes, and nothing of a pause that is followed by another.
+func TestBreakerTellsWhenItOpens(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, p := &stub{err: failure(limiter.ClassNoAnswer, true)}, patient
+		var told []bool
+		p.Breaker.Opened = func(open bool) { told = append(told, open) }
+		l := under(t, s, p)
+		asks(t, l, 10)
+		time.Sleep(11 * time.Second)
+		asks(t, l, 3) // one tries, and goes without an answer
+		if !slices.Equal(told, []bool{true}) {
+			t.Errorf("told %v of a server that stays silent", told)
+		}
+		s.err = nil
+		time.Sleep(11 * time.Second)
+		asks(t, l, 3)
+		s.err = failure(limiter.ClassUnreachable, false)
+		asks(t, l, 3)
+		if !slices.Equal(told, []bool{true, false, true}) {
+			t.Errorf("told %v of one that answered in between", told)
+		}
+	})
 }
 
 // Who says anything is alive: refusals, denials and what callers did wrong never make a breaker rest.

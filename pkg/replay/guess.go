@@ -39,6 +39,9 @@ func (g guess) check(t timed) (next guess, want limiter.Decision, ok bool) {
 		g.most, g.least = most, nil
 		return g, want, same(want, t.Decision)
 	}
+	if !t.Asked() {
+		return g.checkHolder(t, want)
+	}
 	if !asGenerous(want, t.Decision) {
 		return g, want, false
 	}
@@ -58,6 +61,45 @@ func (g guess) check(t timed) (next guess, want limiter.Decision, ok bool) {
 		g.least = nil // it has no room for what evidently came in
 	}
 	return g, want, true
+}
+
+// checkHolder steps a blurred guess through a call about a slot. When its lease ends may be what is blurred: at the earliest
+// in the most generous state, at the latest in the least.
+func (g guess) checkHolder(t timed, want limiter.Decision) (guess, limiter.Decision, bool) {
+	said := t.Decision
+	switch {
+	case want.Allowed == said.Allowed && !asGenerous(want, said), want.Allowed && !said.Allowed:
+		return g, want, false
+	case said.Allowed:
+		g.most, _ = g.most.Check(said.At, evident(t))
+	}
+	if g.least == nil {
+		return g, want, true
+	}
+	_, low := g.least.Check(said.At, t.Request)
+	switch {
+	case low.Allowed == said.Allowed && !asGenerous(said, low):
+		return g, low, false
+	case said.Allowed && !low.Allowed:
+		g.least = nil
+	case said.Allowed:
+		g.least, _ = g.least.Check(said.At, evident(t))
+	case low.Allowed: // it is over already
+		gone := t.Request
+		gone.Act = model.Release
+		g.least, _ = g.least.Check(said.At, gone)
+	}
+	return g, want, true
+}
+
+// evident is a call as the reply tells what it did, by whoever evidently held since whenever: to renew a lease is then to take
+// one anew.
+func evident(t timed) model.Request {
+	r := t.Request
+	if t.Renewed() {
+		r.Act, r.Cost = model.Take, 1
+	}
+	return r
 }
 
 // asGenerous tells whether one decision grants no less than another.

@@ -10,7 +10,7 @@ import (
 )
 
 // A rule of how many hold at once is also judged without its model: by the most that certainly held at one instant. A
-// holder holds from its admission until it gives back or its lease is over. On the server's clock that is from one
+// holder holds from its admission until it gives back or its lease is over, and from each renewal anew. On the server's clock that is from one
 // decision to the other. Where decisions bear no time it is at least from the return of the one call to the beginning of
 // the other; the lease, by whatever clock, begins after its call does. What is not certain, as after a release that was
 // lost, is left out: it accuses nobody.
@@ -42,23 +42,23 @@ func (h *holdings) add(from, until int64) {
 	}
 }
 
-// releases are the calls by which each id was to be given back.
-type releases map[string][]*history.Op
+// ends are the calls by which each id was to be given back, or held anew.
+type ends map[string][]*history.Op
 
-func releasesOf(ops []history.Op) releases {
-	all := releases{}
+func endsOf(ops []history.Op) ends {
+	all := ends{}
 	for i := range ops {
-		if op := &ops[i]; op.Released() {
+		if op := &ops[i]; op.Released() || op.Renewed() {
 			all[op.Request.ID] = append(all[op.Request.ID], op)
 		}
 	}
 	return all
 }
 
-// after is the first call to give back what an admission took; nil if there is none.
-func (r releases) after(admission *history.Op) (first *history.Op) {
-	for _, op := range r[admission.Request.ID] {
-		if op.Call > admission.Call && (first == nil || op.Call < first.Call) {
+// after is the first call after which somebody no longer holds by an earlier one; nil if there is none.
+func (e ends) after(begun *history.Op) (first *history.Op) {
+	for _, op := range e[begun.Request.ID] {
+		if op.Call > begun.Call && (first == nil || op.Call < first.Call) {
 			first = op
 		}
 	}
@@ -67,12 +67,12 @@ func (r releases) after(admission *history.Op) (first *history.Op) {
 
 // holders is the most that certainly held at once.
 func holders(ops []history.Op, eras []era) (most int64) {
-	given := releasesOf(ops)
+	given := endsOf(ops)
 	ours := holdings{}                  // in ns
 	servers := map[int]holdings{-1: {}} // in µs, by era
 	for i := range ops {
 		op := &ops[i]
-		if !op.Admitted() || op.Request.Cost == 0 {
+		if !op.Renewed() && (!op.Admitted() || op.Request.Cost == 0) {
 			continue
 		}
 		back := given.after(op)

@@ -39,16 +39,17 @@ func (s *search) hides(t timed) bool {
 	return s.rule.Memory == model.Shares && s.earliest(t).Before(opening(t))
 }
 
-// trades tells whether lost calls may have come in without a trace in a reply: one that took a slot, and one that gave one
-// back.
+// trades tells whether lost calls may have come in without a trace in a reply: one that took a slot and one that gave one
+// back, or one that renewed a lease, where a later one ends last.
 func (g guess) trades(group []timed) bool {
-	var took, gave bool
+	var took, gave, renewed bool
 	for _, t := range g.lost {
 		if t.Call < latestReturn(group) {
-			took, gave = took || !t.Released(), gave || t.Released()
+			took, gave = took || t.Asked(), gave || t.Released()
+			renewed = renewed || !t.Asked() && !t.Released()
 		}
 	}
-	return took && gave
+	return took && gave || renewed
 }
 
 // opening is when the window of a decision began.
@@ -108,10 +109,13 @@ func (s *search) goesOn() bool {
 	return *s.tries >= 0
 }
 
-// matters tells whether a lost call changes anything: one that takes something, or gives back what is held.
+// matters tells whether a lost call changes anything: one that takes something, or is about what is held.
 func (s *search) matters(p placing, t, head timed) bool {
-	if !t.Released() {
+	switch {
+	case t.Asked():
 		return t.Request.Cost > 0
+	case !t.Released():
+		return true // that the lease is over by now tells nothing
 	}
 	_, d := p.most.Check(head.Decision.At, t.Request)
 	return d.Allowed
@@ -167,7 +171,7 @@ func (s *search) put(p placing, i int, group []timed) []placing {
 	}
 	switch {
 	case t.Released():
-		return p.with(i).give(floor)
+		return p.with(i).give(floor, now)
 	case i < p.after && !s.rule.AtOnce:
 		return nil
 	}
@@ -191,11 +195,11 @@ func (p placing) take(at time.Time) []placing {
 }
 
 // give lets the last call of in give back what it took, as early as it can have: that shows nowhere but in who may have
-// come in since.
-func (p placing) give(at time.Time) []placing {
+// come in since. The least generous state, into which all comes as late as can be, gets it back at the decision.
+func (p placing) give(at, now time.Time) []placing {
 	r := p.in[len(p.in)-1].Request
 	if p.least != nil {
-		p.least, _ = p.least.Check(at, r)
+		p.least, _ = p.least.Check(now, r)
 	}
 	return p.take(at)
 }

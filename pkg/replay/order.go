@@ -151,12 +151,12 @@ func undershoot(ops []history.Op, rule model.Rule, until int64) int64 {
 		return 0
 	}
 	takers := byCall(ops, func(op history.Op) bool { return !op.Denied() && op.Outcome != history.Failed })
-	taken := sums(takers)
+	before := sums(takers, taken)
 	sum := int64(0)
 	for i := range ops {
 		if op := &ops[i]; op.Denied() && op.Return <= until {
-			before := sort.Search(len(takers), func(i int) bool { return takers[i].Call >= op.Return })
-			if plus(taken[before], op.Request.Cost) <= rule.Capacity(op.Request.Limit) {
+			n := sort.Search(len(takers), func(i int) bool { return takers[i].Call >= op.Return })
+			if plus(before[n], op.Request.Cost) <= rule.Capacity(op.Request.Limit) {
 				sum = plus(sum, op.Request.Cost)
 			}
 		}

@@ -257,8 +257,8 @@ func (j *Judgement) bound(most int64) {
 func tally(ops []history.Op, rule model.Rule, until int64) Judgement {
 	var j Judgement
 	for _, op := range ops {
-		if op.Released() && op.Outcome == history.Decided {
-			if op.Decision.Allowed {
+		if !op.Asked() && op.Outcome == history.Decided {
+			if op.Released() && op.Decision.Allowed {
 				j.Released++
 			}
 			continue

@@ -24,6 +24,7 @@ type search struct {
 	previous timed           // the last decision
 	era      int64           // its era; 0 before the first
 	lost     []timed         // what may come in yet, by call
+	allLost  []timed         // what ever may have
 	tries    *int            // how many more places for lost calls to try: all sets of many would take for ever
 	alone    map[string]bool // ids that but one lost call bears, by a rule of how many at once
 	gaveUp   bool            // there were too many of them, or of decisions that bore one microsecond
@@ -66,7 +67,7 @@ func replay(decided, lost []timed, rule model.Rule, eras []era) found {
 		}
 		unnamed, tries = lost, triesAtOnce
 	}
-	s.lost = unnamed
+	s.lost, s.allLost = unnamed, unnamed
 	s.guesses = []guess{{most: rule.Fresh, lost: s.lost}}
 	for at := 0; at < len(decided); {
 		group := decided[at : at+tie(decided[at:])]
@@ -126,7 +127,7 @@ func (s *search) step(decided []timed, at int, group []timed) {
 	if len(next) > 1 {
 		next = distinct(next)
 	}
-	if len(next) > 0 && len(next) <= mostGuesses {
+	if len(next) > 0 && len(next) <= mostGuesses && !s.gaveUp { // else the true one may be missing
 		s.guesses, s.spare = next, s.guesses
 		s.replayed += int64(len(group))
 		return
@@ -243,13 +244,13 @@ func weighsNoMore(then, now timed) bool {
 // windows, where that is all that still weighs; or from what a single take would have left, which is all that a bucket
 // knows. It has to make the decisions that follow.
 func (s *search) recover(decided []timed, at int) bool {
-	if s.guessed.Op != nil && weighsNoMore(s.guessed, decided[at]) {
+	if s.guessed.Op != nil && weighsNoMore(s.guessed, decided[at]) && !s.hidden(decided, at) {
 		if state := s.since(decided[:at], decided[at]); s.makes(state, decided[at:], probation) {
 			s.know(state)
 			return true
 		}
 	}
-	if at == 0 {
+	if at == 0 || s.rule.AtOnce {
 		return false
 	}
 	for _, state := range s.takes(decided[at-1]) {
@@ -262,6 +263,18 @@ func (s *search) recover(decided []timed, at int) bool {
 	return false
 }
 
+// hidden tells whether lost calls may have come in, in the last two windows before a place, that the replies after it need
+// not show: of how many at once they tell which lease ends first and which last, and nothing of those in between.
+func (s *search) hidden(decided []timed, at int) bool {
+	if !s.rule.AtOnce {
+		return false
+	}
+	from := s.weighing(decided[:at], decided[at])
+	return slices.ContainsFunc(s.allLost, func(t timed) bool {
+		return t.Call < decided[at].Return && (t.Until == 0 || t.Until >= decided[from].Call)
+	})
+}
+
 // know takes a state for what the key holds.
 func (s *search) know(state model.State) {
 	s.guesses, s.without = []guess{{most: state, lost: s.lost}}, nil
@@ -270,16 +283,21 @@ func (s *search) know(state model.State) {
 // probation is how many decisions a state that was recovered has to make before it is believed.
 const probation = 10
 
-// since is the state after all that was admitted in the last two windows.
-func (s *search) since(decided []timed, now timed) model.State {
+// weighing is the place of the first decision of the last two windows.
+func (s *search) weighing(decided []timed, now timed) int {
 	from := len(decided)
 	for from > 0 && !weighsNoMore(decided[from-1], now) && decided[from-1].era() == now.era() {
 		from--
 	}
+	return from
+}
+
+// since is the state after all that was admitted in the last two windows.
+func (s *search) since(decided []timed, now timed) model.State {
 	state := s.rule.Fresh
-	for _, t := range decided[from:] {
+	for _, t := range decided[s.weighing(decided, now):] {
 		if t.Decision.Allowed {
-			state, _ = state.Check(t.Decision.At, t.Request)
+			state, _ = state.Check(t.Decision.At, evident(t))
 		}
 	}
 	return state

@@ -14,7 +14,8 @@ import (
 // A limiter that tells no time can still be seen to starve its callers. By every rule, what was taken longer ago than a
 // key takes to be as good as unused weighs nothing, and what was taken since weighs at most what it took. So a denial is
 // wrong, whatever the order and the instant, if all that can have been taken since then leaves room for it. A call whose
-// reply was lost may have taken until the history says that it no longer could.
+// reply was lost may have taken until the history says that it no longer could. Who renews a lease keeps what was taken, and
+// so may have taken it then.
 
 // keysEnd late, by a millisecond, and limiters whose callers give keys their end by one or two more.
 const keysEnd = 5 * time.Millisecond
@@ -30,7 +31,7 @@ func starved(ops []history.Op, rule model.Rule, until int64) (events int64) {
 		ended[i].at = endOf(ended[i])
 	}
 	sortTimed(ended)
-	costBegun, costEnded := sums(begun), sums(ended)
+	costBegun, costEnded := sums(begun, kept), sums(ended, kept)
 	of, longest, capacity := limiter.Limit{}, time.Duration(0), int64(0)
 	for i := range ops {
 		op := &ops[i]
@@ -62,10 +63,21 @@ func endOf(t timed) int64 {
 }
 
 // sums are of the costs of the first i.
-func sums(ts []timed) []int64 {
+func sums(ts []timed, weight func(*history.Op) int64) []int64 {
 	out := make([]int64, len(ts)+1)
 	for i, t := range ts {
-		out[i+1] = plus(out[i], t.Request.Cost)
+		out[i+1] = plus(out[i], weight(t.Op))
 	}
 	return out
+}
+
+// taken is what a call may have taken.
+func taken(op *history.Op) int64 { return op.Request.Cost }
+
+// kept is what a call may have taken, or kept from its end.
+func kept(op *history.Op) int64 {
+	if op.Request.Act == model.Renew {
+		return 1
+	}
+	return op.Request.Cost
 }

@@ -265,6 +265,33 @@ func TestFurtherPartsFollowTheFirst(t *testing.T) {
 	}
 }
 
+// TestANarrowTerminal: first goes what is only for wide ones, then prose gives way, and last what can be done without. No
+// word is broken.
+func TestANarrowTerminal(t *testing.T) {
+	table := Table{Columns: []Column{
+		{Title: "NAME", Wrap: 8}, {Title: "TRIES", Right: true, Last: true}, {Title: "EXTRA", Right: true, Wide: true}, {Title: "VERDICT", Wrap: 20},
+	}}
+	table.Add(Plain("a long name"), Plain("1,000"), Plain("2,000"), Plain("over, as it must be: AAAABBCBBCCCDD"))
+	for _, want := range []struct {
+		width  int
+		titles string
+	}{{80, "NAME TRIES EXTRA VERDICT"}, {43, "NAME TRIES VERDICT"}, {31, "NAME TRIES VERDICT"}, {30, "NAME VERDICT"}, {24, "NAME VERDICT"}} {
+		var b strings.Builder
+		if err := (Document{Table: table}).Write(&b, TableFormat, Style{Width: want.width}); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(b.String(), "\n")
+		if got := strings.Join(strings.Fields(lines[0]), " "); got != want.titles || !strings.Contains(b.String(), "AAAABBCBBCCCDD") {
+			t.Errorf("%d columns: %s\n%s", want.width, got, b.String())
+		}
+		for _, line := range lines {
+			if len(line) > want.width {
+				t.Errorf("%d columns: %q is longer", want.width, line)
+			}
+		}
+	}
+}
+
 func TestALongNameIsBrokenBehindASlash(t *testing.T) {
 	t.Parallel()
 	table := Table{Columns: []Column{{Title: "LIMITER", Wrap: 17}, {Title: "N", Right: true}}}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/olekukonko/tablewriter"
@@ -15,7 +16,11 @@ type Column struct {
 	Right bool // numbers stand right
 	Wrap  int  // prose may be broken at spaces down to this many columns when the terminal is narrow; 0 never breaks
 	Wide  bool // left out, from the right on, when the terminal is too narrow for all columns
+	Last  bool // left out only when it is too narrow for the others, too, with prose broken down to narrowProse
 }
+
+// narrowProse is how narrow prose may become, whatever its Wrap, when nothing is left to leave out.
+const narrowProse = 12
 
 // Table is rows of cells under titles. A table without columns shows nothing.
 type Table struct {
@@ -95,12 +100,29 @@ func (t Table) render(cell func(Cell, int) string, r tw.Renderer, pad tw.Padding
 	return trimLines(b.String()), nil
 }
 
-// fit leaves out wide columns, the rightmost first, until the rest fits.
+// fit leaves out wide columns, the rightmost first, until the rest fits. Then it lets prose become narrower, and leaves out
+// what may go last.
 func (t Table) fit(width int) Table {
-	for width > 0 && t.least() > width {
+	if width <= 0 {
+		return t
+	}
+	t = t.shed(width, func(c Column) bool { return c.Wide })
+	if t.least() <= width {
+		return t
+	}
+	narrow := Table{Columns: slices.Clone(t.Columns), Rows: t.Rows}
+	for i := range narrow.Columns {
+		narrow.Columns[i].Wrap = min(narrow.Columns[i].Wrap, narrowProse)
+	}
+	return narrow.shed(width, func(c Column) bool { return c.Last })
+}
+
+// shed leaves out columns of a kind, the rightmost first, until the rest fits or none is left.
+func (t Table) shed(width int, may func(Column) bool) Table {
+	for t.least() > width {
 		last := -1
 		for i, c := range t.Columns {
-			if c.Wide {
+			if may(c) {
 				last = i
 			}
 		}
@@ -124,12 +146,25 @@ func (t Table) without(col int) Table {
 func (t Table) least() int {
 	sum := -gap
 	for i, natural := range t.widths() {
-		if w := t.Columns[i].Wrap; w > 0 {
-			natural = min(natural, w)
+		if t.Columns[i].Wrap > 0 {
+			natural = min(natural, t.floor(i))
 		}
 		sum += natural + gap
 	}
 	return sum
+}
+
+// floor is how narrow a column of prose may become: its longest piece stays whole.
+func (t Table) floor(col int) int {
+	floor := t.Columns[col].Wrap
+	for _, row := range t.Rows {
+		for _, word := range strings.Fields(Escape(row[col].Text)) {
+			for _, piece := range strings.SplitAfter(word, "/") {
+				floor = max(floor, twwidth.Width(piece))
+			}
+		}
+	}
+	return floor
 }
 
 func (t Table) widths() []int {
@@ -150,6 +185,10 @@ func (t Table) limits(width int) []int {
 	if width <= 0 {
 		return limits
 	}
+	floors := make([]int, len(limits))
+	for i := range floors {
+		floors[i] = t.floor(i)
+	}
 	sum := -gap
 	for _, w := range limits {
 		sum += w + gap
@@ -157,7 +196,7 @@ func (t Table) limits(width int) []int {
 	for ; sum > width; sum-- {
 		widest := -1
 		for i, c := range t.Columns {
-			if c.Wrap > 0 && limits[i] > c.Wrap && (widest < 0 || limits[i] > limits[widest]) {
+			if c.Wrap > 0 && limits[i] > floors[i] && (widest < 0 || limits[i] > limits[widest]) {
 				widest = i
 			}
 		}

@@ -3,11 +3,13 @@ package serve
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 
+	"github.com/rlctl/rlctl/pkg/answer"
 	"github.com/rlctl/rlctl/pkg/httplimit"
 	"github.com/rlctl/rlctl/pkg/limiter"
 )
@@ -60,23 +62,6 @@ type checked struct {
 	limit limiter.Limit
 }
 
-// decision is what rlctl check tells of one, by the same schema.
-type decision struct {
-	Schema       string `json:"schema"`
-	Key          string `json:"key"`
-	Limiter      string `json:"limiter"`
-	Allowed      bool   `json:"allowed"`
-	Limit        int64  `json:"limit"`
-	WindowUS     int64  `json:"window_us"`
-	Burst        int64  `json:"burst"`
-	Cost         int64  `json:"cost"`
-	Remaining    *int64 `json:"remaining"`      // null where the policy answered
-	RetryAfterUS *int64 `json:"retry_after_us"` // -1 for never, null where it is not known
-	ResetAfterUS *int64 `json:"reset_after_us"` // null where the policy answered
-	ServerTimeUS *int64 `json:"server_time_us"` // null where the limiter does not say
-	Degraded     bool   `json:"degraded"`
-}
-
 // ServeHTTP is reached by what was allowed, and in shadow mode by everything. Where nothing was decided there is nothing
 // to say.
 func (c checked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -86,33 +71,46 @@ func (c checked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	writeJSON(w, c.decision(a))
+	asked := answer.Request{Key: a.Key, Limiter: c.name, Limit: c.limit, Capacity: c.limit.Capacity(), Cost: a.Cost}
+	writeJSON(w, answer.Of(asked, a.Decision).Document())
 }
 
-func (c checked) decision(a httplimit.Answer) decision {
-	d := a.Decision
-	out := decision{
-		Schema: "rlctl.check/v1", Key: a.Key, Limiter: c.name, Allowed: d.Allowed, Limit: c.limit.Events,
-		WindowUS: c.limit.Window.Microseconds(), Burst: c.limit.Capacity(), Cost: a.Cost, Degraded: d.Degraded,
-	}
-	if !d.Degraded {
-		out.Remaining, out.ResetAfterUS = &d.Remaining, new(d.ResetAfter.Microseconds())
-	}
-	switch {
-	case d.RetryAfter == limiter.Never:
-		out.RetryAfterUS = new(int64(-1))
-	case d.Allowed || d.RetryAfter > 0:
-		out.RetryAfterUS = new(d.RetryAfter.Microseconds())
-	}
-	if !d.At.IsZero() {
-		out.ServerTimeUS = new(d.At.UnixMicro())
-	}
-	return out
+// elsewhere answers whoever asks for a path that is not there.
+func elsewhere(w http.ResponseWriter, _ *http.Request) {
+	refuse(w, http.StatusNotFound, "there are /check?key=KEY&cost=N, /metrics and /healthz")
+}
+
+// get lets methods pass that only read, as far as HTTP is concerned.
+func get(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Allow", "GET, HEAD")
+		refuse(w, http.StatusMethodNotAllowed, "use GET")
+	})
+}
+
+// refuse answers as RFC 9457 has it, of what has no type of its own.
+func refuse(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	write(w, struct {
+		Type   string `json:"type"`
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Detail string `json:"detail"`
+	}{"about:blank", http.StatusText(status), status, detail})
 }
 
 // writeJSON answers with one line of JSON.
 func writeJSON(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
+	write(w, value)
+}
+
+func write(w io.Writer, value any) {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(value) // a client that is gone is nobody's concern

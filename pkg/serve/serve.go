@@ -140,6 +140,7 @@ func (p Plan) handler(rdb redis.UniversalClient, e target.Entry, lines *metrics.
 		return nil, nil, err
 	}
 	p.Policy.Failed = m.Failed(e.Name)
+	p.Policy.Breaker.Opened = p.rested
 	guarded, err := policy.New(lines.Limiter(e.Name, bare), p.Policy)
 	if err != nil {
 		return nil, nil, err
@@ -152,9 +153,10 @@ func (p Plan) handler(rdb redis.UniversalClient, e target.Entry, lines *metrics.
 	}
 	h := newHealth(bare, p.Policy.Timeout, p.Log)
 	mux := http.NewServeMux()
-	mux.Handle("GET /check", around(checked{e.Name, p.Limit}))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.Handle("GET /healthz", h)
+	mux.Handle("/check", get(around(checked{e.Name, p.Limit})))
+	mux.Handle("/metrics", get(promhttp.HandlerFor(registry, promhttp.HandlerOpts{})))
+	mux.Handle("/healthz", get(h))
+	mux.HandleFunc("/", elsewhere)
 	return mux, h, nil
 }
 
@@ -203,9 +205,22 @@ func (p Plan) serve(ctx context.Context, listener net.Listener, server *http.Ser
 	return nil
 }
 
+// rested tells that a breaker begins to leave Redis alone, or ends to.
+func (p Plan) rested(open bool) {
+	if open {
+		p.Log.Warn("breaker open: redis is left alone", "after_silent_calls", p.Policy.Breaker.Failures, "for", p.Policy.Breaker.Pause)
+		return
+	}
+	p.Log.Info("breaker closed: redis is asked again")
+}
+
 func (p Plan) announce(at net.Addr) {
-	p.Log.Info("serving", "at", at.String(), "limiter", p.Limiter, "limit", p.Limit.Events, "window", p.Limit.Window,
-		"burst", p.Limit.Capacity(), "redis", p.Conn, "on_failure", p.Policy.Mode, "timeout", p.Policy.Timeout, "shadow", p.Shadow)
+	about := []any{"at", at.String(), "limiter", p.Limiter, "limit", p.Limit.Events, "window", p.Limit.Window,
+		"burst", p.Limit.Capacity(), "redis", p.Conn, "on_failure", p.Policy.Mode, "timeout", p.Policy.Timeout, "shadow", p.Shadow}
+	if b := p.Policy.Breaker; b.Failures > 0 {
+		about = append(about, "breaker_after", b.Failures, "breaker_for", b.Pause)
+	}
+	p.Log.Info("serving", about...)
 	if tcp, ok := at.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
 		p.Log.Warn("others than this machine can take from every client's limit, and nobody is asked who they are")
 	}

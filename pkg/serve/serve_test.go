@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,25 @@ type rig struct {
 	at   string
 	stop func()       // as a signal does
 	done <-chan error // what it ended with
+}
+
+// TestOtherMethodsAreRefused, with what may be used instead.
+func TestOtherMethodsAreRefused(t *testing.T) {
+	asked := 0
+	h := get(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "get", "X"} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(method, "/check?key=a", nil))
+		if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" || !strings.Contains(w.Body.String(), `"status":405`) {
+			t.Errorf("%s: %d %v %s", method, w.Code, w.Header(), w.Body)
+		}
+	}
+	for _, method := range []string{"GET", "HEAD"} {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, "/check?key=a", nil))
+	}
+	if asked != 2 {
+		t.Errorf("asked %d times", asked)
+	}
 }
 
 // newRig serves l with these times for reading, writing and stopping.

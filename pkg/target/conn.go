@@ -38,7 +38,9 @@ type Conn struct {
 	Insecure       bool          `json:"insecure,omitempty"` // do not verify the server's certificate
 	Cluster        bool          `json:"cluster,omitempty"`
 	SentinelMaster string        `json:"sentinel_master,omitempty"` // Host and Port are those of a sentinel that knows it
-	Timeout        time.Duration `json:"timeout_ns,omitempty"`      // of dialling and each command; 0: DefaultTimeout
+	SentinelUser   string        `json:"sentinel_user,omitempty"`   // what the sentinels themselves ask for
+	SentinelPass   string        `json:"sentinel_pass,omitempty"`
+	Timeout        time.Duration `json:"timeout_ns,omitempty"` // of dialling and each command; 0: DefaultTimeout
 }
 
 // ConnError is a connection that cannot be meant as it was described.
@@ -68,6 +70,8 @@ func (c Conn) Validate() error {
 		{c.Cluster && c.SentinelMaster != "", "--sentinel-master", "excludes --cluster"},
 		{c.Cluster && c.DB != 0, "--db", "a cluster has only database 0"},
 		{c.User != "" && c.Password == "", "--user", "needs a password"},
+		{c.SentinelMaster == "" && c.SentinelPass != "", "--sentinel-pass-file", "needs --sentinel-master"},
+		{c.SentinelUser != "" && c.SentinelPass == "", "--sentinel-user", "needs --sentinel-pass-file"},
 		{c.Cert != "" && c.Key == "", "--cert", "needs --key"},
 		{c.Key != "" && c.Cert == "", "--key", "needs --cert"},
 		{!c.TLS && c.CACert != "", "--cacert", "needs --tls"},
@@ -97,6 +101,7 @@ func (c Conn) Open(pool int) (redis.UniversalClient, error) {
 	options := redis.UniversalOptions{
 		Addrs: []string{c.addr()}, MasterName: c.SentinelMaster,
 		Username: c.User, Password: c.Password, DB: c.DB, TLSConfig: secure,
+		SentinelUsername: c.SentinelUser, SentinelPassword: c.SentinelPass,
 		MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, Protocol: 2, DisableIdentity: true,
 		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout, PoolSize: pool,
 	}

@@ -99,6 +99,9 @@ func TestFieldLeasesUnderSkew(t *testing.T) {
 		if broken := !c.entry.Atomic(); d.Allowed != broken {
 			c.Errorf("2 ms before the end of a lease, by a caller 5 ms ahead: %s, want allowed %v", show(d), broken)
 		}
+		if c.entry.Atomic() && !d.At.Equal(c.now) {
+			c.Errorf("decided at %v, the server's clock shows %v", d.At, c.now)
+		}
 	})
 }
 

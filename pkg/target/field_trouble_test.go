@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,7 @@ func TestFieldTroubleIsNoDenial(t *testing.T) {
 		t.Run(trouble.name, func(t *testing.T) {
 			s := redisdtest.Start(t, redisd.Options{})
 			conn := target.Conn{Socket: s.Socket()}
+			hold(t, conn)
 			run(t, conn, trouble.begin)
 			if trouble.conn != nil {
 				trouble.conn(&conn)
@@ -82,6 +84,7 @@ func TestFieldBusyIsNoDenial(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
+	hold(t, conn)
 	ended := make(chan error)
 	go func() { ended <- other.Do(context.Background(), "EVAL", "while true do end", "0").Err() }()
 	rdb, err := conn.Open(1)
@@ -103,6 +106,7 @@ func TestFieldMisconfIsNoDenial(t *testing.T) {
 	t.Parallel()
 	s := redisdtest.Start(t, redisd.Options{Args: []string{"--enable-protected-configs", "yes", "--save", "900 1"}})
 	conn := target.Conn{Socket: s.Socket(), Timeout: time.Minute}
+	hold(t, conn)
 	gone := filepath.Join(t.TempDir(), "gone")
 	if err := os.Mkdir(gone, 0o700); err != nil {
 		t.Fatal(err)
@@ -123,6 +127,7 @@ func TestFieldLoadingIsNoDenial(t *testing.T) {
 	t.Parallel()
 	s := redisdtest.Start(t, redisd.Options{Args: []string{"--enable-debug-command", "yes"}})
 	conn := target.Conn{Socket: s.Socket(), Timeout: time.Minute}
+	hold(t, conn)
 	var fill [][]any
 	for n := range 60 {
 		fill = append(fill, []any{"SET", n, strings.Repeat("x", 4096)})
@@ -140,6 +145,7 @@ func TestFieldLoadingIsNoDenial(t *testing.T) {
 		return redis.HasErrorPrefix(rdb.Get(t.Context(), "0").Err(), "LOADING")
 	})
 	wantClass(t, conn, limiter.ClassLoading)
+	run(t, conn, [][]any{{"CONFIG", "SET", "key-load-delay", 0}})
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
@@ -202,23 +208,98 @@ func run(t *testing.T, conn target.Conn, commands [][]any) {
 	}
 }
 
-// wantClass asks every limiter that asks Redis.
+// A server that is full refuses what it would have to remember, and nothing else: a denial still answers, its script
+// forgotten or not. What is refused leaves the key as it was, and its TTL, though entries in it have expired that could
+// be freed first: Redis would then let the rest of the script through.
+func TestFieldFullServer(t *testing.T) {
+	field(t, every("local-bucket"), func(c *caller) {
+		limit := limiter.Limit{Events: 4, Window: 2 * time.Second}
+		full := func(size int) { c.rdb.ConfigSet(c.Context(), "maxmemory", strconv.Itoa(size)) }
+		defer full(0)
+		c.fresh(limit)
+		c.toWindow()
+		c.allowed(1)
+		c.pass(limit.Window * 3 / 4)
+		for range 2 { // these live on when the first has expired
+			c.allowed(1)
+		}
+		c.pass(limit.Window / 2)
+		some, before := c.client, c.held()
+		c.fresh(limit)
+		for range limit.Events {
+			c.allowed(1)
+		}
+		full(1)
+		c.rdb.ScriptFlush(c.Context())
+		if c.entry.BrokenBy != target.Denial && c.entry.BrokenBy != target.Crash { // those two write before they deny
+			for range 2 {
+				c.denied(1)
+			}
+		}
+		c.take(0)
+		for _, client := range []string{some, c.client + "new"} {
+			var failed *limiter.Error
+			d, err := c.limiter.Check(c.Context(), client, 1)
+			if !errors.As(err, &failed) || failed.Class != limiter.ClassOOM || failed.Unknown {
+				c.Errorf("an admission on a full server: %s, error %v", show(d), err)
+			}
+			c.client = client
+			if held := c.held(); c.entry.Atomic() && client == some && held != before || client != some && held != "" {
+				c.Errorf("half-written: was\n%sis\n%s", before, held)
+			}
+		}
+	})
+}
+
+// holder is who holds a slot of each semaphore when a trouble begins.
+const holder = "holder"
+
+func hold(t *testing.T, conn target.Conn) {
+	t.Helper()
+	eachOpen(t, conn, semaphores(), func(e target.Entry, l limiter.Limiter) {
+		if d, err := l.(limiter.Identified).CheckID(t.Context(), "client", 1, holder); err != nil || !d.Allowed {
+			t.Fatalf("%s: %+v, %v", e.Name, d, err)
+		}
+	})
+}
+
+// wantClass asks every limiter that asks Redis, and those that can for what a holder asks: to release frees memory, and
+// is all that a full server still does.
 func wantClass(t *testing.T, conn target.Conn, want limiter.Class) {
+	t.Helper()
+	eachOpen(t, conn, every("local-bucket"), func(e target.Entry, l limiter.Limiter) {
+		wantError(t, e.Name, want)(l.Check(t.Context(), "client", 1))
+		if s, ok := l.(*limiter.Semaphore); ok {
+			wantError(t, e.Name+", renew", want)(s.Renew(t.Context(), "client", holder))
+		}
+		if r, ok := l.(limiter.Releaser); ok && want != limiter.ClassOOM {
+			wantError(t, e.Name+", release", want)(r.Release(t.Context(), "client", holder))
+		}
+	})
+}
+
+func eachOpen(t *testing.T, conn target.Conn, rows []target.Entry, do func(target.Entry, limiter.Limiter)) {
 	t.Helper()
 	rdb, err := conn.Open(1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer rdb.Close()
-	for _, e := range every("local-bucket") {
+	for _, e := range rows {
 		l, err := e.New(rdb, limiter.Limit{Events: 7, Window: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := l.Check(t.Context(), "client", 1)
+		do(e, l)
+	}
+}
+
+func wantError(t *testing.T, who string, want limiter.Class) func(limiter.Decision, error) {
+	return func(d limiter.Decision, err error) {
+		t.Helper()
 		var failed *limiter.Error
 		if !errors.As(err, &failed) || failed.Class != want || failed.Unknown {
-			t.Errorf("%s: %+v, %v; want an error of class %s, not counted", e.Name, d, err, want)
+			t.Errorf("%s: %+v, %v; want an error of class %s, not counted", who, d, err, want)
 		}
 	}
 }
