@@ -104,7 +104,7 @@ func check(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	l := tried()
-	said, err := replayed(ctx, append([]string{
+	said, _, err := replayed(ctx, append([]string{
 		name, "--limiter", strings.Join(scripts.Limiters(), ","), "--limit", fmt.Sprintf("%d/%v", l.Events, l.Window), "--burst", fmt.Sprint(l.Burst),
 		"--show-keys", "--top", fmt.Sprint(clients)}, fields(accesslog.JSON)...)...)
 	if err != nil {
@@ -119,7 +119,7 @@ func check(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	result := experiment.NewReplayCheck(made, at, put, said, refusals, speeds, time.Since(start))
-	if err := keep(out, result); err != nil {
+	if err := keep(ctx, out, result); err != nil {
 		return err
 	}
 	if result.Verdict != "held" {
@@ -154,8 +154,8 @@ func fields(format accesslog.Format) []string {
 	return []string{"--input", string(format), "--time", s.Time, "--time-unit", string(s.Unit), "--key", s.Key, "--cost-field", s.Cost}
 }
 
-// replayed runs bin/rlctl replay. That lines are left out is as it must be: exit code 3.
-func replayed(ctx context.Context, args ...string) (*experiment.ReplayResult, error) {
+// replayed runs bin/rlctl replay, and tells what time of a core it took. That lines are left out is as it must be: exit code 3.
+func replayed(ctx context.Context, args ...string) (said *experiment.ReplayResult, cpu time.Duration, err error) {
 	cmd := exec.CommandContext(ctx, filepath.Join("bin", "rlctl"), append([]string{"replay", "--format", "json"}, args...)...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -165,22 +165,22 @@ func replayed(ctx context.Context, args ...string) (*experiment.ReplayResult, er
 		err = nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w\n%s", cmd, err, &stderr)
+		return nil, 0, fmt.Errorf("%s: %w\n%s", cmd, err, &stderr)
 	}
 	r, err := experiment.Read(strings.NewReader(string(text)))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	said, ok := r.(*experiment.ReplayResult)
 	if !ok {
-		return nil, errors.New("rlctl replay did not print what it replayed")
+		return nil, 0, errors.New("rlctl replay did not print what it replayed")
 	}
-	return said, nil
+	return said, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 }
 
 // measure replays a log of each format several times, in turn.
 func measure(ctx context.Context, dir string) (speeds []experiment.ReplaySpeed, err error) {
-	of := map[string][]float64{}
+	of, cpu := map[string][]float64{}, map[string][]float64{}
 	for _, format := range accesslog.Formats() {
 		if _, _, err := makeLog(filepath.Join(dir, format), plan(accesslog.Format(format), million, seed)); err != nil {
 			return nil, err
@@ -190,18 +190,21 @@ func measure(ctx context.Context, dir string) (speeds []experiment.ReplaySpeed, 
 	for range rounds {
 		for i := range speeds {
 			s := &speeds[i]
-			said, err := replayed(ctx, append([]string{filepath.Join(dir, s.Input), "--limiter", hottest, "--limit", speedsAt},
+			said, took, err := replayed(ctx, append([]string{filepath.Join(dir, s.Input), "--limiter", hottest, "--limit", speedsAt},
 				fields(accesslog.Format(s.Input))...)...)
 			if err != nil {
 				return nil, err
 			}
 			s.Bytes, s.Requests = said.Log.Bytes, said.Log.Requests
 			of[s.Input] = append(of[s.Input], float64(said.Log.Requests)/float64(said.ElapsedUS)*1e6)
+			cpu[s.Input] = append(cpu[s.Input], float64(took.Microseconds())/float64(said.Log.Requests))
 		}
 	}
 	for i := range speeds {
 		s := &speeds[i]
 		slices.Sort(of[s.Input])
+		slices.Sort(cpu[s.Input])
+		s.CPU = cpu[s.Input][rounds/2]
 		s.Least, s.Median, s.Most = of[s.Input][0], of[s.Input][rounds/2], of[s.Input][rounds-1]
 	}
 	return speeds, nil
@@ -238,14 +241,17 @@ func version(ctx context.Context) (p experiment.Provenance, err error) {
 	return p, err
 }
 
-// keep writes the result, and shows it.
-func keep(out io.Writer, r *experiment.ReplayCheck) error {
+// keep writes the result, fills the pages with it, and shows it.
+func keep(ctx context.Context, out io.Writer, r *experiment.ReplayCheck) error {
 	f, err := os.Create(file)
 	if err != nil {
 		return err
 	}
 	if err := errors.Join(report.WriteJSON(f, r), f.Close()); err != nil {
 		return err
+	}
+	if said, err := exec.CommandContext(ctx, filepath.Join("bin", "rlctl"), "report", "--readme").CombinedOutput(); err != nil {
+		return fmt.Errorf("fill the pages: %w\n%s", err, said)
 	}
 	return r.Document().Write(out, report.TableFormat, report.Style{})
 }

@@ -56,6 +56,7 @@ type ReplaySpeed struct {
 	Median   float64 `json:"requests_per_sec"` // median of the rounds
 	Least    float64 `json:"least_requests_per_sec"`
 	Most     float64 `json:"most_requests_per_sec"`
+	CPU      float64 `json:"cpu_us_per_request"` // of all cores, median; it bears with a machine that is busy. 0: not measured
 }
 
 // Refusals are the requests that a limiter on a server refused: how many of each client, and at which µs.
@@ -149,16 +150,20 @@ func (c *ReplayCheck) Document() report.Document {
 	all := int64(len(c.Results))
 	d.Head = []report.Line{
 		{{Text: fmt.Sprintf("replay refuses what Redis does: %d of %s", equal, report.Count(all, "limiter", "limiters")), Tone: tone(c.Verdict == replay.Held)}},
-		report.Text("redis %s (%s), its clock set to each request   %s of %s, %d broken and %d unsorted lines between   %s per %s, burst %s",
+		report.Text("redis %s (%s), its clock set to each request   %s of %s, %s broken and %s unsorted lines between   %s per %s, burst %s",
 			c.Env.Redis.Version, c.Env.Redis.where(), report.Count(c.Requests, "request", "requests"), report.Count(c.Clients, "client", "clients"),
-			c.Broken, c.Unsorted, report.Int(c.Limit), wholeWindow(c.WindowUS), report.Int(c.Burst)),
+			report.Int(c.Broken), report.Int(c.Unsorted), report.Int(c.Limit), wholeWindow(c.WindowUS), report.Int(c.Burst)),
 	}
 	for _, fault := range c.Faults {
 		d.Head = append(d.Head, report.Line{{Text: "BROKEN: " + fault, Tone: report.Bad}})
 	}
 	for _, s := range c.Speeds {
-		d.Foot = append(d.Foot, report.Text("%s, one limit of %s: %s requests a second (%s to %s in %s)", s.Input, s.Limiter, report.Figure(s.Median),
-			report.Figure(s.Least), report.Figure(s.Most), report.Count(int64(s.Rounds), "round", "rounds")))
+		cpu := ""
+		if s.CPU > 0 {
+			cpu = fmt.Sprintf(", %s µs of a core each", report.Figure(s.CPU))
+		}
+		d.Foot = append(d.Foot, report.Text("%s, one limit of %s: %s requests a second (%s to %s in %s)%s", s.Input, s.Limiter,
+			report.Figure(s.Median), report.Figure(s.Least), report.Figure(s.Most), report.Count(int64(s.Rounds), "round", "rounds"), cpu))
 	}
 	d.Foot = append(d.Foot, report.Text("compared: all refusals, by limiter, by client and by time   %.1f s", float64(c.ElapsedUS)/1e6))
 	return d
