@@ -70,6 +70,12 @@ func TestReplayRefusesWhatRedisDoes(t *testing.T) {
 		t.Errorf("a refusal at another time is not seen: %+v", c)
 	}
 	said.Over.Refused[3][0]--
+	client := said.Most[0].Client
+	refusals["gcra"].Of[client]++
+	if c := check(); c.Verdict != replay.Broken || c.Results[2].ClientsApart != 1 {
+		t.Errorf("a refusal of another client is not seen: %+v", c)
+	}
+	refusals["gcra"].Of[client]--
 	put.Broken++
 	if c := check(); c.Verdict != replay.Broken || len(c.Faults) != 1 {
 		t.Errorf("a broken line that was read is not seen: %+v", c)

@@ -49,7 +49,7 @@ func TestThreeFormatsTellTheSame(t *testing.T) {
 {"who":{"ip":"b"},"more":[1,{"t":3}],"t":"2025-11-30T07:58:52+01:00"}
 {"t":1764485933,"who":{"ip":"\u0061"}}
 `, accesslog.Spec{Time: "t", Key: "who.ip", Unit: accesslog.Seconds}, "read as json", 1},
-		"csv": {"\"who\",t,x\r\na,1764485932,\"1,2\"\r\n\"b\",1764485932.000000999,\r\na,1764485933e0,\"\"\"\"\r\n",
+		"csv": {"\xef\xbb\xbf\"who\",t,x\r\na,1764485932,\"1,2\"\r\n\"b\",1764485932.000000999,\r\na,1764485933e0,\"\"\"\"\r\n",
 			accesslog.Spec{Time: "t", Key: "who"}, "read as csv; times are taken for Unix seconds (--time-unit s)", 2},
 		"csv without header": {"1764485932000;a\n1764485932000;b\n1764485933000;a",
 			accesslog.Spec{Time: "1", Key: "2", Separator: ';'}, "read as csv; times are taken for Unix milliseconds (--time-unit ms)", 1},

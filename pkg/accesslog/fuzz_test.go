@@ -124,3 +124,19 @@ func checkTime(t *testing.T, text string) {
 		t.Fatalf("%q: %d, want %d, %v", text, got, want.UnixMicro(), err)
 	}
 }
+
+// Every day is the one that package time knows, and no other is one.
+func TestDays(t *testing.T) {
+	t.Parallel()
+	for year := 1968; year <= 2112; year++ {
+		for month := 1; month <= 12; month++ {
+			for day := 1; day <= 31; day++ {
+				at := time.Date(year, time.Month(month), day, 23, 59, 58, 0, time.UTC)
+				us, ok := civil(year, month, day, 23, 59, 58)
+				if real := at.Day() == day; ok != real || real && us != at.UnixMicro() {
+					t.Fatalf("%d-%d-%d: %d, %t", year, month, day, us, ok)
+				}
+			}
+		}
+	}
+}

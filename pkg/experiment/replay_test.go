@@ -33,18 +33,25 @@ func TestClientsThatComeBack(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	want := map[string]int64{}
 	states := map[string]model.State{}
+	ask := func(n, times int, at time.Time) {
+		key := fmt.Sprint("c", n)
+		for range times {
+			fmt.Fprintf(&text, "%d,%s,1\n", at.UnixMilli(), key)
+			if states[key] == nil {
+				states[key] = model.SlidingLog().Fresh
+			}
+			next, d := states[key].Check(at, model.Request{Limit: l, Cost: 1})
+			if states[key] = next; !d.Allowed {
+				want[key]++
+			}
+		}
+	}
 	for visit := range visits {
 		for n := range clients {
-			for range 1 + rnd.IntN(3)*(n%97/96) {
-				key, at := fmt.Sprint("c", n), time.UnixMilli(1_700_000_000_000+int64(visit*clients+n))
-				fmt.Fprintf(&text, "%d,%s,1\n", at.UnixMilli(), key)
-				if states[key] == nil {
-					states[key] = model.SlidingLog().Fresh
-				}
-				next, d := states[key].Check(at, model.Request{Limit: l, Cost: 1})
-				if states[key] = next; !d.Allowed {
-					want[key]++
-				}
+			at := time.UnixMilli(1_700_000_000_000 + int64(visit*clients+n))
+			ask(n, 1+rnd.IntN(3)*(n%97/96), at)
+			if again := n - 700; again >= 0 && again%89 == 0 {
+				ask(again, 2, at)
 			}
 		}
 	}
@@ -95,7 +102,7 @@ func TestClientsAreLetGo(t *testing.T) {
 func TestSort(t *testing.T) {
 	t.Parallel()
 	l := limiter.Limit{Events: 1, Window: time.Second}
-	text := "2000,a,1\n1000,a,1\n3000,b,1\n1000,a,0\n3500,b,1\n"
+	text := "2000,a,1\n1000,a,1\n3000,b,1\n1000,a,0\n3500,b,1\n" // one of b is refused
 	p := csvPlan(l)
 	late, err := p.Run(t.Context(), quiet(), strings.NewReader(text))
 	if err != nil || late.Log.Unsorted != 2 || late.Log.Requests != 3 || late.Complete || late.Results[0].Refused != 1 {
@@ -106,6 +113,11 @@ func TestSort(t *testing.T) {
 	if err != nil || all.Log.Unsorted != 2 || all.Log.Requests != 5 || !all.Complete || all.Results[0].Refused != 1 ||
 		all.Log.FromUS != 1_000_000 || all.Log.ToUS != 3_500_000 {
 		t.Errorf("%+v, %v", all, err)
+	}
+	p.Limits[0].Events = 2
+	tied, err := p.Run(t.Context(), quiet(), strings.NewReader("2000,b,0\n1000,a,2\n1000,a,1\n"))
+	if err != nil || tied.Results[0].Refused != 1 || tied.Results[0].RefusedCost != 1 {
+		t.Errorf("%+v, %v", tied, err)
 	}
 }
 
