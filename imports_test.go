@@ -26,10 +26,10 @@ var rows = []row{
 	{"pkg/naive", "pkg/limiter scripts"}, // skewed-bucket is the true script on a false clock
 	{"pkg/history", "pkg/limiter pkg/model"},
 	{"pkg/outside", "pkg/limiter"},
-	{"pkg/target", "scripts pkg/limiter pkg/model pkg/naive pkg/outside"},
+	{"pkg/policy", "pkg/limiter"},
+	{"pkg/target", "scripts pkg/limiter pkg/model pkg/naive pkg/outside pkg/policy"},
 	{"pkg/replay", "pkg/limiter pkg/model pkg/history"},
 	{"pkg/fleet", "pkg/limiter pkg/history pkg/load pkg/outside pkg/target"},
-	{"pkg/policy", "pkg/limiter"},
 	{"pkg/metrics", "pkg/limiter"},
 	{"pkg/answer", "pkg/limiter"},
 	{"pkg/httplimit", "pkg/limiter"},

@@ -86,14 +86,7 @@ func (f *connFlags) named(ctx context.Context, e *env, flags *pflag.FlagSet) (co
 func (f *connFlags) read(
 	ctx context.Context, e *env, flags *pflag.FlagSet, variables ...string,
 ) (conn target.Conn, given bool, err error) {
-	for _, name := range []string{"url", "host", "port", "socket"} {
-		given = given || flags.Changed(name)
-	}
-	if flags.Changed("url") {
-		conn, err = f.fromURL(e, flags)
-	} else if !given {
-		conn, given, err = fromEnvironment(e, variables)
-	}
+	conn, given, err = f.place(e, flags, variables)
 	if err == nil {
 		err = f.override(ctx, e, flags, &conn)
 	}
@@ -104,6 +97,34 @@ func (f *connFlags) read(
 		return target.Conn{}, false, usage(err)
 	}
 	return conn, given, nil
+}
+
+// place is what --url or a variable says, before other flags change it; given tells that a flag or a variable does.
+func (f *connFlags) place(e *env, flags *pflag.FlagSet, variables []string) (conn target.Conn, given bool, err error) {
+	for _, name := range []string{"url", "host", "port", "socket"} {
+		given = given || flags.Changed(name)
+	}
+	if flags.Changed("url") {
+		conn, err = f.fromURL(e, flags)
+	} else if !given {
+		conn, given, err = fromEnvironment(e, variables)
+	}
+	return conn, given, err
+}
+
+// database is which one of a server limits are to be in, of a server that is not asked: no password is looked for.
+func (f *connFlags) database(e *env, flags *pflag.FlagSet, variables ...string) (target.Conn, error) {
+	at, _, err := f.place(e, flags, variables)
+	if flags.Changed("db") {
+		at.DB = f.DB
+	}
+	if flags.Changed("cluster") {
+		at.Cluster = f.Cluster
+	}
+	if err != nil {
+		return at, err
+	}
+	return at, target.Conn{DB: at.DB, Cluster: at.Cluster}.Validate()
 }
 
 func (f *connFlags) fromURL(e *env, flags *pflag.FlagSet) (target.Conn, error) {

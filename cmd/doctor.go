@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rlctl/rlctl/pkg/doctor"
 	"github.com/rlctl/rlctl/pkg/limiter"
@@ -21,7 +22,8 @@ func newDoctor(e *env, conn *connFlags) *cobra.Command {
 			"about it. It only looks: no key is written, no script loaded, no setting changed.\n" +
 			"It exits with 0 if all is fine, with 1 if there is a warning or a danger, and with 3 if there is none, but not\n" +
 			"everything could be looked at. A limit and a window say how much a crash forgets of them.\n" +
-			"With --acl it asks no server, and prints the least rule for a user of LIMITER, or of each, for redis-cli.",
+			"With --acl it asks no server, and prints the least rule for a user of LIMITER, or of each, for redis-cli. --user names\n" +
+			"the user of the one rule, else the LIMITER does; --prefix, --db, --cluster and a URL's database count as well.",
 		Example: "  rlctl doctor\n" +
 			"  rlctl doctor gcra --limit 1000/1d -u redis://10.0.0.7\n" +
 			"  rlctl doctor --acl gcra",
@@ -37,7 +39,7 @@ func newDoctor(e *env, conn *connFlags) *cobra.Command {
 	format := formatFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if rules {
-			return e.rules(conn, args, format)
+			return e.rules(conn, flags, args, format)
 		}
 		if len(args) > 0 {
 			p.Limiter = args[0]
@@ -66,16 +68,22 @@ func newDoctor(e *env, conn *connFlags) *cobra.Command {
 	return c
 }
 
-// rules prints the least rights of one limiter, or of each.
-func (e *env) rules(conn *connFlags, args []string, format *choice) error {
-	name := ""
+// rules prints the least rights of one limiter, or of each. A URL's user is not the rule's: it may well be the one who
+// administers the server.
+func (e *env) rules(conn *connFlags, flags *pflag.FlagSet, args []string, format *choice) error {
+	p := doctor.ACLPlan{User: conn.User, Prefix: conn.prefix}
 	if len(args) > 0 {
-		name = args[0]
+		p.Limiter = args[0]
 	}
-	if _, err := limiter.Key(conn.prefix, "c", name); err != nil {
+	if _, err := limiter.Key(p.Prefix, "c", p.Limiter); err != nil {
 		return usage(err)
 	}
-	result, err := doctor.ACL(name, conn.prefix, conn.Cluster)
+	place, err := conn.database(e, flags, "RLCTL_URL", "REDIS_URL")
+	if err != nil {
+		return usage(err)
+	}
+	p.Cluster, p.DB = place.Cluster, place.DB
+	result, err := p.Rules()
 	if err != nil {
 		return usage(err)
 	}

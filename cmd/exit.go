@@ -18,8 +18,9 @@ const (
 	exitUsage        = 64 // the command line is wrong
 	exitRedis        = 69 // Redis is unreachable or did not answer
 	exitInternal     = 70 // a defect of rlctl
-	exitWrite        = 74 // a file or the standard output cannot be written
+	exitWrite        = 74 // a file or the standard output cannot be written, or an address not be listened on
 	exitAuth         = 77 // Redis refused the login or the command
+	exitHungUp       = 129
 	exitInterrupted  = 130
 	exitTerminated   = 143
 	// hold has further ones, hold.NoSlot and the like, and that of the command which it runs
@@ -59,6 +60,17 @@ func (e writeError) Error() string {
 }
 func (e writeError) Unwrap() error { return e.err }
 
+// listenError is an address that the system does not give to a service.
+type listenError struct {
+	address string
+	err     error
+}
+
+func (e listenError) Error() string {
+	return fmt.Sprintf("cannot listen on %s (%s)", e.address, bare(e.err))
+}
+func (e listenError) Unwrap() error { return e.err }
+
 // redisError is an act on a server that failed. It holds a *limiter.Error somewhere.
 type redisError struct {
 	at  string // where the server is, without secrets; empty if it is private
@@ -85,7 +97,8 @@ func exitCode(err error) int {
 		{err == nil, 0},
 		{isSignal(err, syscall.SIGINT), exitInterrupted},
 		{isSignal(err, syscall.SIGTERM), exitTerminated},
-		{is[writeError](err), exitWrite},
+		{isSignal(err, syscall.SIGHUP), exitHungUp},
+		{is[writeError](err) || is[listenError](err), exitWrite},
 		{errors.Is(err, redisd.ErrNoFolder), exitWrite},
 		{errors.Is(err, errBroken), exitBroken},
 		{errors.Is(err, errInconclusive), exitInconclusive},

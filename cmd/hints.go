@@ -40,8 +40,10 @@ func explain(err error, typed string) string {
 		what, hint = bare(err), "a clock that can be set wants Linux and a C compiler: apt install gcc libc6-dev"
 	case errors.Is(err, redisd.ErrNoFolder):
 		what, hint = bare(err), "name a folder that can be written: TMPDIR=DIR "+typed
+	case is[listenError](err):
+		hint = hintToListen(err)
 	case errors.As(err, &notRun):
-		hint = hintToHold(notRun.Code)
+		hint = hintToHold(notRun)
 	case outside.IsWorker(class(err)):
 		what, hint = named(err), "what a worker is to say: docs/worker.md"
 	case errors.As(err, &refused):
@@ -147,12 +149,34 @@ func refusalHint(why string) string {
 	return "point at the primary: -u redis://HOST:PORT"
 }
 
-func hintToHold(code int) string {
-	switch code {
-	case hold.NoSlot:
-		return "wait for one: --wait 1m    or allow more: --limit N"
+// hintToHold is what to do about a command that was not run.
+func hintToHold(e *hold.Error) string {
+	switch e.Code {
 	case hold.CannotRun, hold.NotFound:
 		return "what follows -- is run as it stands; for pipes and variables: -- sh -c '...'"
+	}
+	switch e.Reason {
+	case hold.Taken:
+		return "wait for one: --wait 1m    or allow more: --limit N"
+	case hold.Waited:
+		return "wait longer: --wait DURATION    or allow more: --limit N"
+	case hold.NoSlots:
+		return "allow some: --limit N"
+	case hold.Undecided:
+		return "what ails it: rlctl doctor    or run without a slot: --on-failure open"
+	}
+	return ""
+}
+
+// hintToListen is how to find out why the system does not give an address.
+func hintToListen(err error) string {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "another process has it, perhaps another rlctl serve: ss -ltnp    or take another: --listen HOST:PORT"
+	case errors.Is(err, syscall.EACCES):
+		return "ports below 1024 want a right of their own (CAP_NET_BIND_SERVICE); take a higher one: --listen HOST:PORT"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "it is no address of this machine, whose own are: ip addr"
 	}
 	return ""
 }
@@ -277,6 +301,14 @@ func bare(err error) string {
 		return failed.Err.Error()
 	}
 	return err.Error()
+}
+
+// briefly is a failed call in a few words: its class and the innermost reason.
+func briefly(err error) string {
+	if class(err) == "" {
+		return bare(err)
+	}
+	return string(class(err)) + ": " + bare(err)
 }
 
 // didYouMean is the hint for a mistyped word, "" when none of the names is near.

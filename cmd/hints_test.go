@@ -99,6 +99,11 @@ func TestExplain(t *testing.T) {
 		"rlctl: cannot write to out.json (permission denied)\n",
 		74,
 	}, {
+		listenError{"127.0.0.1:80", &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EACCES)}},
+		"rlctl: cannot listen on 127.0.0.1:80 (permission denied)\n" +
+			"  ports below 1024 want a right of their own (CAP_NET_BIND_SERVICE); take a higher one: --listen HOST:PORT\n",
+		74,
+	}, {
 		usageError{errors.New("--x: no"), "try --y"},
 		"rlctl: --x: no\n  try --y\n",
 		64,

@@ -51,7 +51,7 @@ func newHold(e *env, conn *connFlags) *cobra.Command {
 			return usage(err)
 		}
 		p.Stdin, p.Stdout, p.Stderr = e.stdin, e.stdout.w, e.stderr
-		p.Note = func(text string) { e.note("%s", text) }
+		p.Note, p.Why = func(text string) { e.note("%s", text) }, briefly
 		code, err := p.Run(c.Context())
 		if err != nil {
 			return atServer(p.Conn.String(), err)

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -221,5 +223,66 @@ func TestHoldersKilled(t *testing.T) {
 	}
 	if ended := g.noted("ended"); ended != 3 {
 		t.Errorf("%d commands ended by themselves, want those of the 3 that were not killed", ended)
+	}
+}
+
+// TestHoldHeedsSignalsWhileRedisIsSilent: the first ends the wait for an answer, after which hold tries to give back what
+// it may have taken, and the second ends that.
+func TestHoldHeedsSignalsWhileRedisIsSilent(t *testing.T) {
+	t.Parallel()
+	for signal, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGHUP: 129} {
+		silent, err := net.Listen("unix", t.TempDir()+"/silent")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+		_ = silent.(*net.UnixListener).SetDeadline(time.Now().Add(20 * time.Second))
+		proc := rlctl(t, "hold", "key", "-s", silent.Addr().String(), "--timeout", "1h", "--lease", "10m", "--on-failure", "open", "--", "echo", "never")
+		var stdout, stderr bytes.Buffer
+		proc.Stdout, proc.Stderr = &stdout, &stderr
+		if err := proc.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			called, err := silent.Accept() // the second call is to give back
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer called.Close()
+			for _, answer := range []string{"-ERR unknown command 'hello'\r\n", ""} {
+				if _, err := called.Read(make([]byte, 4096)); err != nil {
+					t.Fatal(err)
+				}
+				_, _ = called.Write([]byte(answer))
+			}
+			if err := proc.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = proc.Wait()
+		told := regexp.MustCompile(`^rlctl: one may have been taken: the slot was not given back \(.*\); it comes back when its lease of 10m0s ends\nrlctl: .+\n$`)
+		if got := proc.ProcessState.ExitCode(); got != code || stdout.Len() > 0 || !told.MatchString(stderr.String()) {
+			t.Errorf("%v: exit code %d, want %d; %q, %q", signal, got, code, stdout.String(), stderr.String())
+		}
+	}
+}
+
+// TestHoldThatStoodStill does not blame Redis for a lease that it did not renew itself.
+func TestHoldThatStoodStill(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	c := g.start("--lease", "600ms", "--on-failure", "open")
+	g.until("it holds", func() bool { return g.noted("began") == 1 })
+	if err := c.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	g.until("its lease has ended", func() bool { return g.rdb.Exists(t.Context(), "ratelimit:{key}:semaphore").Val() == 0 })
+	if err := c.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()
+	want := regexp.MustCompile(`^rlctl: the lease was lost: hold stood still for \d.*s, as when it is stopped .*; the command is told to stop\n$`)
+	if code := c.ProcessState.ExitCode(); code != 76 || !want.MatchString(fmt.Sprint(c.Stderr)) {
+		t.Errorf("exit code %d, %q", code, c.Stderr)
 	}
 }

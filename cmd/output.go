@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -153,7 +152,8 @@ func (e *env) confirmAway(ctx context.Context, private bool, conn target.Conn, y
 	return e.confirm(ctx, yes, fmt.Sprintf("%s %s, which is not this machine", act, conn))
 }
 
-// readLine reads one line without its end. It does not wait longer than ctx lasts.
+// readLine reads one line without its end, and nothing after it: the rest may be for the command that hold runs. It does
+// not wait longer than ctx lasts.
 func readLine(ctx context.Context, from io.Reader) (string, error) {
 	type answer struct {
 		line string
@@ -161,10 +161,7 @@ func readLine(ctx context.Context, from io.Reader) (string, error) {
 	}
 	got := make(chan answer, 1)
 	go func() {
-		line, err := bufio.NewReader(from).ReadString('\n')
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
+		line, err := untilNewline(from)
 		got <- answer{strings.TrimRight(line, "\r\n"), err}
 	}()
 	select {
@@ -172,5 +169,20 @@ func readLine(ctx context.Context, from io.Reader) (string, error) {
 		return "", context.Cause(ctx)
 	case a := <-got:
 		return a.line, a.err
+	}
+}
+
+// untilNewline reads byte by byte, since what is read too far cannot be put back into a pipe.
+func untilNewline(from io.Reader) (string, error) {
+	var line []byte
+	for one := make([]byte, 1); ; {
+		n, err := from.Read(one)
+		line = append(line, one[:n]...)
+		switch {
+		case n > 0 && one[0] == '\n', errors.Is(err, io.EOF):
+			return string(line), nil
+		case err != nil:
+			return string(line), err
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -60,7 +62,7 @@ func (s *served) start(ts *testscript.TestScript, flags []string) {
 }
 
 func (s *served) stop(ts *testscript.TestScript, signal, code string) {
-	signals := map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT}
+	signals := map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP}
 	ts.Check(s.process.Process.Signal(signals[signal]))
 	_ = s.process.Wait()
 	if got := strconv.Itoa(s.process.ProcessState.ExitCode()); got != code {
@@ -119,5 +121,133 @@ func untilCommand(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("not in 20 s, but\n%s", answer)
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// startServe starts a service that logs to log, and returns its URL.
+func startServe(t *testing.T, log *os.File, flags ...string) (service *exec.Cmd, url string) {
+	t.Helper()
+	c := rlctl(t, append([]string{"serve", "--listen", "127.0.0.1:0"}, flags...)...)
+	c.Stderr = log
+	pipe, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	line, err := bufio.NewReader(pipe).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, strings.TrimSpace(line)
+}
+
+// logged are the lines of a service's log that was told to stop.
+func logged(t *testing.T, log *os.File) []string {
+	t.Helper()
+	text, err := os.ReadFile(log.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
+
+func logFile(t *testing.T) *os.File {
+	log, err := os.Create(t.TempDir() + "/log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	return log
+}
+
+// A service goes on when nobody reads its log any more, and ends well.
+func TestServeOutlivesTheReaderOfItsLog(t *testing.T) {
+	t.Parallel()
+	reader, log, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, url := startServe(t, log, "-s", "nobody")
+	log.Close()
+	reader.Close()
+	if head, _, err := get(url + "/check?key=a"); err != nil || !strings.Contains(head, " 503 ") { // it has a line
+		t.Errorf("%s, %v", head, err)
+	}
+	if err := c.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What was counted for a line comes before the last one.
+func TestServeLogEndsWithItsEnd(t *testing.T) {
+	t.Parallel()
+	log := logFile(t)
+	c, url := startServe(t, log, "-s", "nobody")
+	for range 3 {
+		if _, _, err := get(url + "/check?key=a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Error(err)
+	}
+	lines := logged(t, log)
+	if last := lines[len(lines)-1]; !strings.Contains(last, `msg="stopped, and all requests were answered"`) {
+		t.Errorf("the last line is %s", last)
+	}
+	if all := strings.Join(lines, "\n"); !strings.Contains(all, `class=unreachable error="no such file or directory"`) || !strings.Contains(all, "calls=2") {
+		t.Errorf("not in\n%s", all)
+	}
+}
+
+// A second signal ends a service at once, and its log says so.
+func TestServeSecondSignal(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("unix", t.TempDir()+"/silent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	log := logFile(t)
+	c, url := startServe(t, log, "-s", silent.Addr().String(), "--timeout", "1h")
+	cut := make(chan error, 1)
+	go func() {
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		r, err := client.Get(url + "/check?key=a")
+		if err == nil {
+			r.Body.Close()
+		}
+		cut <- err
+	}()
+	for range 2 { // the request, and what /healthz knows
+		if _, err := silent.Accept(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, word := range []string{"stopping", ""} {
+		if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		for word != "" && !strings.Contains(strings.Join(logged(t, log), "\n"), "msg="+word) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	_ = c.Wait()
+	lines := logged(t, log)
+	last := lines[len(lines)-1]
+	if code := c.ProcessState.ExitCode(); code != 143 || !strings.Contains(last, `level=WARN msg="stopped, and requests were cut off" after=`) {
+		t.Errorf("exit code %d, the last line is %s", code, last)
+	}
+	if err := <-cut; err == nil {
+		t.Error("the request was answered")
 	}
 }

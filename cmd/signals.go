@@ -11,8 +11,11 @@ import (
 type Signal struct{ Signal syscall.Signal }
 
 func (s Signal) Error() string {
-	if s.Signal == syscall.SIGTERM {
+	switch s.Signal {
+	case syscall.SIGTERM:
 		return "terminated"
+	case syscall.SIGHUP:
+		return "hung up"
 	}
 	return "interrupted"
 }
@@ -34,5 +37,35 @@ func WithSignals(ctx context.Context) (_ context.Context, stop func()) {
 	return ctx, func() {
 		signal.Stop(got)
 		cancel(nil)
+	}
+}
+
+// untilTwo returns a context that the first SIGINT, SIGTERM or SIGHUP ends, with a Signal as its cause, or the end of ctx,
+// and one that the second does, for a service: it is to end well also when its terminal is gone, unless nohup had that
+// ignored, and when nobody reads its log any more. stop gives the signals back.
+func untilTwo(ctx context.Context) (first, second context.Context, stop func()) {
+	first, endFirst := context.WithCancelCause(ctx)
+	second, endSecond := context.WithCancelCause(context.Background())
+	got, broken := make(chan os.Signal, 2), make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE) // so that a write fails, and does not kill
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			signal.Notify(got, s)
+		}
+	}
+	go func() {
+		for _, end := range []context.CancelCauseFunc{endFirst, endSecond} {
+			select {
+			case s := <-got:
+				end(Signal{s.(syscall.Signal)})
+			case <-second.Done():
+			}
+		}
+	}()
+	return first, second, func() {
+		signal.Stop(got)
+		signal.Stop(broken)
+		endFirst(nil)
+		endSecond(nil)
 	}
 }

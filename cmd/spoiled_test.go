@@ -19,7 +19,7 @@ func spoiled() target.Entry {
 		panic(err)
 	}
 	source, _ := scripts.Source("token-bucket")
-	source = strings.Replace(source, "redis.call('PEXPIRE', KEYS[1]", "redis.call('EXISTS', KEYS[1]", 1)
+	source = strings.Replace(source, "call('PEXPIRE', key", "call('EXISTS', key", 1)
 	entry.Name = "spoiled"
 	entry.New = func(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Option) (limiter.Limiter, error) {
 		return limiter.NewScript(rdb, "spoiled", source, l, opts...)

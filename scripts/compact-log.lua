@@ -21,24 +21,30 @@
 --
 -- Rights: +evalsha +script|load +time +lindex +llen +lpush +lset +ltrim +pexpire
 
-local function whole(i, low, high)
-  local text = ARGV[i]
-  if not text or not string.find(text, '^%d+$') then return false end
-  local value = text + 0
-  return value >= low and value <= high and value
+local argv, key, call, find, format = ARGV, KEYS[1], redis.call, string.find, string.format
+local L, W, B, n, id, t = argv[1], argv[2], argv[3], argv[4], argv[5], argv[6]
+local good = #KEYS == 1 and t and not argv[7] and #id <= 256
+  and find(L, '^%d+$') and find(W, '^%d+$') and (B == '0' or find(B, '^%d+$')) and (n == '1' or find(n, '^%d+$'))
+  and (t == '0' or find(t, '^%d+$'))
+if good then
+  L, W, B, n, t = L + 0, W + 0, B + 0, n + 0, t + 0
+  good = L <= 1e9 and W >= 1000 and W <= 31622400000000 and B <= 1e9 and n <= 9007199254740991 and t <= 4503599627370496
 end
-local L, W, B = whole(1, 0, 1e9), whole(2, 1000, 31622400000000), whole(3, 0, 1e9)
-local n, id, t = whole(4, 0, 9007199254740991), ARGV[5], whole(6, 0, 4503599627370496)
-local bad = #KEYS ~= 1 and 'key: exactly one' or #ARGV ~= 6 and 'arguments: limit window_us burst cost id now_us'
-  or not L and 'limit: 0 to 1000000000' or not W and 'window: 1000 to 31622400000000 us'
-  or not B and 'burst: 0 to 1000000000' or not n and 'cost: 0 to 9007199254740991'
-  or not t and 'now: 0 to 4503599627370496 us' or #id > 256 and 'id: at most 256 bytes'
-if bad then return redis.error_reply('INVALID ' .. bad) end
+if not good then
+  local function out(i, low, high)
+    return not find(argv[i], '^%d+$') or argv[i] + 0 < low or argv[i] + 0 > high
+  end
+  return redis.error_reply('INVALID ' .. (#KEYS ~= 1 and 'key: exactly one'
+    or #argv ~= 6 and 'arguments: limit window_us burst cost id now_us' or out(1, 0, 1e9) and 'limit: 0 to 1000000000'
+    or out(2, 1000, 31622400000000) and 'window: 1000 to 31622400000000 us' or out(3, 0, 1e9) and 'burst: 0 to 1000000000'
+    or out(4, 0, 9007199254740991) and 'cost: 0 to 9007199254740991'
+    or out(6, 0, 4503599627370496) and 'now: 0 to 4503599627370496 us' or 'id: at most 256 bytes'))
+end
 
 if n > 1000 and n <= L then return redis.error_reply('INVALID cost: at most 1000 where it fits the limit') end
 
 if t == 0 then
-  local now = redis.call('TIME')
+  local now = call('TIME')
   t = now[1] * 1000000 + now[2]
 end
 if L == 0 then
@@ -46,7 +52,6 @@ if L == 0 then
   return {0, 0, -1, 0, t}
 end
 
-local call, key = redis.call, KEYS[1]
 local head = call('LINDEX', key, '0')
 local newest, offset, marked = -1, 0, false
 if head then
@@ -57,18 +62,18 @@ end
 local time, pull = t + offset, false
 if newest > time then time, offset, pull = newest, newest - t, true end
 local expired = time - W
-local stamp = string.format('%.0f', time)
+local stamp = format('%d', time)
 
 -- How many of the oldest entries have expired, of a list whose head has not.
 local function dead(length)
   local low, step = 0, 1
-  while low + step < length and call('LINDEX', key, string.format('%.0f', -low - step)) + 0 <= expired do
+  while low + step < length and call('LINDEX', key, format('%d', -low - step)) + 0 <= expired do
     low, step = low + step, 2 * step
   end
   local high = math.min(low + step, length)
   while low + 1 < high do
     local mid = math.floor((low + high) / 2)
-    if call('LINDEX', key, string.format('%.0f', -mid)) + 0 <= expired then low = mid else high = mid end
+    if call('LINDEX', key, format('%d', -mid)) + 0 <= expired then low = mid else high = mid end
   end
   return low
 end
@@ -79,7 +84,7 @@ if n > L then
 elseif n == L and n > 0 then
   deciding = head and newest
 elseif n > 0 then
-  deciding = call('LINDEX', key, string.format('%.0f', L - n))
+  deciding = call('LINDEX', key, format('%d', L - n))
 end
 if deciding and deciding + 0 > expired then
   allowed, retry, write = 0, deciding + W - time, pull
@@ -89,14 +94,14 @@ local count = 0
 if allowed == 1 and n > 0 then
   local entries = {}
   for i = 1, n do entries[i] = stamp end
-  if offset > 0 then entries[n] = string.format('%.0f:%.0f', time, offset) end
+  if offset > 0 then entries[n] = format('%d:%d', time, offset) end
   local length = call('LPUSH', key, unpack(entries))
-  if marked then call('LSET', key, string.format('%.0f', n), string.format('%.0f', newest)) end
+  if marked then call('LSET', key, format('%d', n), format('%d', newest)) end
   local gone = dead(length)
-  if gone > 0 then call('LTRIM', key, '0', string.format('%.0f', -1 - math.min(gone, 1000))) end
+  if gone > 0 then call('LTRIM', key, '0', format('%d', -1 - math.min(gone, 1000))) end
   count, newest, write = length - gone, time, true
 else
-  if write then call('LSET', key, '0', string.format('%.0f:%.0f', time, offset)) end
+  if write then call('LSET', key, '0', format('%d:%d', time, offset)) end
   if newest > expired and allowed == 0 and n == 1 then
     count = L
   elseif head and newest > expired then
@@ -107,5 +112,8 @@ end
 
 local reset = 0
 if count > 0 then reset = newest + W - time end
-if write then call('PEXPIRE', key, string.format('%.0f', math.ceil((reset + t % 1000) / 1000))) end
+if write then
+  local left = reset + t % 1000
+  call('PEXPIRE', key, format('%d', (left + -left % 1000) / 1000))
+end
 return {allowed, math.max(0, L - count), retry, reset, t}

@@ -5,10 +5,10 @@
 -- no more than B * W / L ahead of now. Refilling is the passing of time: nothing is computed for it. While limit, window
 -- and burst stay the same it decides as token-bucket does.
 --
--- W / L is seldom whole: 7 per minute is an event each 8,571,428 4/7 µs. The rest is kept, exactly, as `F g L`: full
--- at F + g/L µs, g < L. While there is no rest the key is `F` alone. All arithmetic is on pairs (whole µs, 1/L µs),
--- products past 2^53 are divided in parts, and F - t is computed before anything else, since larger sums would pass
--- 2^53 and lose a µs.
+-- W / L is not always whole: 7 per minute is an event each 8,571,428 4/7 µs. The rest is kept, exactly, as `F g L`: full
+-- at F + g/L µs, g < L. While there is no rest the key is `F` alone. Arithmetic is then on pairs (whole µs, 1/L µs), and
+-- products past 2^53 are divided in parts. Where W / L is whole the same is done with plain numbers, which costs half.
+-- F - t is computed before anything else, since larger sums would pass 2^53 and lose a µs.
 --
 -- A clock that steps back finds F too far ahead. F is capped at one whole refill from now, so nobody waits longer
 -- than that, and the cap is written even by a request that is denied. The same cap serves a burst, window or limit
@@ -23,19 +23,63 @@
 --
 -- Rights: +evalsha +script|load +time +get +set
 
-local function whole(i, low, high)
-  local text = ARGV[i]
-  if not text or not string.find(text, '^%d+$') then return false end
-  local value = text + 0
-  return value >= low and value <= high and value
+local argv, key, call, find, format = ARGV, KEYS[1], redis.call, string.find, string.format
+local L, W, B, n, id, t = argv[1], argv[2], argv[3], argv[4], argv[5], argv[6]
+local good = #KEYS == 1 and t and not argv[7] and #id <= 256
+  and find(L, '^%d+$') and find(W, '^%d+$') and (B == '0' or find(B, '^%d+$')) and (n == '1' or find(n, '^%d+$'))
+  and (t == '0' or find(t, '^%d+$'))
+if good then
+  L, W, B, n, t = L + 0, W + 0, B + 0, n + 0, t + 0
+  good = L <= 1e9 and W >= 1000 and W <= 31622400000000 and B <= 1e9 and n <= 9007199254740991 and t <= 4503599627370496
 end
-local L, W, B = whole(1, 0, 1e9), whole(2, 1000, 31622400000000), whole(3, 0, 1e9)
-local n, id, t = whole(4, 0, 9007199254740991), ARGV[5], whole(6, 0, 4503599627370496)
-local bad = #KEYS ~= 1 and 'key: exactly one' or #ARGV ~= 6 and 'arguments: limit window_us burst cost id now_us'
-  or not L and 'limit: 0 to 1000000000' or not W and 'window: 1000 to 31622400000000 us'
-  or not B and 'burst: 0 to 1000000000' or not n and 'cost: 0 to 9007199254740991'
-  or not t and 'now: 0 to 4503599627370496 us' or #id > 256 and 'id: at most 256 bytes'
-if bad then return redis.error_reply('INVALID ' .. bad) end
+if not good then
+  local function out(i, low, high)
+    return not find(argv[i], '^%d+$') or argv[i] + 0 < low or argv[i] + 0 > high
+  end
+  return redis.error_reply('INVALID ' .. (#KEYS ~= 1 and 'key: exactly one'
+    or #argv ~= 6 and 'arguments: limit window_us burst cost id now_us' or out(1, 0, 1e9) and 'limit: 0 to 1000000000'
+    or out(2, 1000, 31622400000000) and 'window: 1000 to 31622400000000 us' or out(3, 0, 1e9) and 'burst: 0 to 1000000000'
+    or out(4, 0, 9007199254740991) and 'cost: 0 to 9007199254740991'
+    or out(6, 0, 4503599627370496) and 'now: 0 to 4503599627370496 us' or 'id: at most 256 bytes'))
+end
+
+if B == 0 then B = L end
+local each = W / L -- µs from one event to the next
+local whole = W % L == 0
+local tooLong = 'INVALID burst: burst * window / limit, the time to refill, is over 2^52 us'
+if whole and B * each > 2^52 then return redis.error_reply(tooLong) end
+
+if t == 0 then
+  local now = call('TIME')
+  t = now[1] * 1000000 + now[2]
+end
+if L == 0 then
+  if n == 0 then return {1, 0, 0, 0, t} end
+  return {0, 0, -1, 0, t}
+end
+
+local held, f = call('GET', key), 0
+if held then f = tonumber(held) end -- nil where there is a rest
+local allowed, retry, write, cap = 1, 0, false, false
+
+-- The bucket is full again f µs from now: all that is needed where every event takes whole µs.
+if whole and f then
+  local full = B * each
+  f = f - t
+  if not (f > 0) then f = 0 elseif f > full then f, cap = full, true end
+  local moved = f + n * each
+  if moved > full then
+    allowed, retry, write = 0, moved - full, cap
+    if n > B then retry = -1 end
+  elseif n > 0 then
+    f, write = moved, true
+  end
+  if write then
+    local left = f + t % 1000
+    call('SET', key, format('%d', t + f), 'PX', format('%d', (left + -left % 1000) / 1000))
+  end
+  return {allowed, B - (f + -f % each) / each, retry, f, t}
+end
 
 local floor = math.floor
 
@@ -63,27 +107,12 @@ local function muldiv(a, b, c)
   return whole + q, r
 end
 
-if B == 0 then B = L end
-local fullT, fullG
-if L > 0 then
-  fullT, fullG = muldiv(B, W, L)
-  if fullT > 2^52 or fullT == 2^52 and fullG > 0 then
-    return redis.error_reply('INVALID burst: burst * window / limit, the time to refill, is over 2^52 us')
-  end
-end
-
-if t == 0 then
-  local now = redis.call('TIME')
-  t = now[1] * 1000000 + now[2]
-end
-if L == 0 then
-  if n == 0 then return {1, 0, 0, 0, t} end
-  return {0, 0, -1, 0, t}
-end
+local fullT, fullG = muldiv(B, W, L)
+if fullT > 2^52 or fullT == 2^52 and fullG > 0 then return redis.error_reply(tooLong) end
 
 -- The bucket is full again f + g/L µs from now.
-local f, g, cap = 0, 0, false
-local held = redis.call('GET', KEYS[1])
+local g = 0
+f = 0
 if held then
   local F, rest, oldL = string.match(held, '^(%d+) ?(%d*) ?(%d*)$')
   f = F - t
@@ -103,7 +132,6 @@ if held then
   end
 end
 
-local allowed, retry, write = 1, 0, false
 if n > B then
   allowed, retry, write = 0, -1, cap
 elseif n > 0 then
@@ -125,12 +153,8 @@ if part % W > 0 then used = used + 1 end
 local reset = f
 if g > 0 then reset = f + 1 end
 if write then
-  local state
-  if g == 0 then
-    state = string.format('%.0f', t + f)
-  else
-    state = string.format('%.0f %.0f %.0f', t + f, g, L)
-  end
-  redis.call('SET', KEYS[1], state, 'PX', string.format('%.0f', math.ceil((reset + t % 1000) / 1000)))
+  local state = g > 0 and format('%d %d %d', t + f, g, L) or format('%d', t + f)
+  local left = reset + t % 1000
+  call('SET', key, state, 'PX', format('%d', (left + -left % 1000) / 1000))
 end
 return {allowed, B - used, retry, reset, t}

@@ -13,25 +13,31 @@
 --
 -- Rights: +evalsha +script|load +time +zrange +zcount +zscore +zrem +zadd +pexpire
 
-local function whole(i, low, high)
-  local text = ARGV[i]
-  if not text or not string.find(text, '^%d+$') then return false end
-  local value = text + 0
-  return value >= low and value <= high and value
+local argv, key, call, find, format = ARGV, KEYS[1], redis.call, string.find, string.format
+local L, W, B, n, id, t = argv[1], argv[2], argv[3], argv[4], argv[5], argv[6]
+local good = #KEYS == 1 and t and not argv[7] and #id <= 256
+  and find(L, '^%d+$') and find(W, '^%d+$') and (B == '0' or find(B, '^%d+$')) and (n == '1' or find(n, '^%d+$'))
+  and (t == '0' or find(t, '^%d+$'))
+if good then
+  L, W, B, n, t = L + 0, W + 0, B + 0, n + 0, t + 0
+  good = L <= 1e9 and W >= 1000 and W <= 31622400000000 and B <= 1e9 and n <= 9007199254740991 and t <= 4503599627370496
 end
-local L, W, B = whole(1, 0, 1e9), whole(2, 1000, 31622400000000), whole(3, 0, 1e9)
-local n, id, t = whole(4, 0, 9007199254740991), ARGV[5], whole(6, 0, 4503599627370496)
-local bad = #KEYS ~= 1 and 'key: exactly one' or #ARGV ~= 6 and 'arguments: limit window_us burst cost id now_us'
-  or not L and 'limit: 0 to 1000000000' or not W and 'window: 1000 to 31622400000000 us'
-  or not B and 'burst: 0 to 1000000000' or not n and 'cost: 0 to 9007199254740991'
-  or not t and 'now: 0 to 4503599627370496 us' or #id > 256 and 'id: at most 256 bytes'
-if bad then return redis.error_reply('INVALID ' .. bad) end
+if not good then
+  local function out(i, low, high)
+    return not find(argv[i], '^%d+$') or argv[i] + 0 < low or argv[i] + 0 > high
+  end
+  return redis.error_reply('INVALID ' .. (#KEYS ~= 1 and 'key: exactly one'
+    or #argv ~= 6 and 'arguments: limit window_us burst cost id now_us' or out(1, 0, 1e9) and 'limit: 0 to 1000000000'
+    or out(2, 1000, 31622400000000) and 'window: 1000 to 31622400000000 us' or out(3, 0, 1e9) and 'burst: 0 to 1000000000'
+    or out(4, 0, 9007199254740991) and 'cost: 0 to 9007199254740991'
+    or out(6, 0, 4503599627370496) and 'now: 0 to 4503599627370496 us' or 'id: at most 256 bytes'))
+end
 
 if n > 1 then return redis.error_reply('INVALID cost: at most 1 of a semaphore') end
 if n > 0 and id == '' then return redis.error_reply('INVALID id: an empty one cannot be told from another') end
 
 if t == 0 then
-  local now = redis.call('TIME')
+  local now = call('TIME')
   t = now[1] * 1000000 + now[2]
 end
 if L == 0 then
@@ -39,7 +45,7 @@ if L == 0 then
   return {0, 0, -1, 0, t}
 end
 
-local call, key, member = redis.call, KEYS[1], '1:' .. id
+local member = '1:' .. id
 local offset, at = 0, 0
 local marks = call('ZRANGE', key, '0', '1', 'WITHSCORES')
 for i = 1, #marks, 2 do
@@ -48,7 +54,7 @@ end
 local time, pull = t + offset, false
 if at > time then time, offset, pull = at, at - t, true end
 
-local live = string.format('(%.0f', time)
+local live = format('(%d', time)
 local count, holds = call('ZCOUNT', key, live, '+inf'), false
 if n > 0 and count > 0 then
   local ends = call('ZSCORE', key, member)
@@ -61,13 +67,13 @@ if n > 0 and not holds then
 elseif n > 0 then
   call('ZREM', key, member)
   count = count - 1
-  if pull then call('ZADD', key, string.format('%.0f', -offset), 'offset') end
+  if pull then call('ZADD', key, format('%d', -offset), 'offset') end
 end
 
 local reset = 0
 if count > 0 then reset = call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] - time end
 if write then
-  local ttl = reset > 0 and math.ceil((reset + t % 1000) / 1000) or 0 -- 0 takes the key away
-  call('PEXPIRE', key, string.format('%.0f', ttl))
+  local left = reset > 0 and reset + t % 1000 or 0 -- 0 takes the key away
+  call('PEXPIRE', key, format('%d', (left + -left % 1000) / 1000))
 end
 return {allowed, math.max(0, L - count), retry, reset, t}

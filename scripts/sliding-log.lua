@@ -21,25 +21,31 @@
 --
 -- Rights: +evalsha +script|load +time +zrange +zcount +zscore +zadd +zrem +zcard +zremrangebyrank +pexpire
 
-local function whole(i, low, high)
-  local text = ARGV[i]
-  if not text or not string.find(text, '^%d+$') then return false end
-  local value = text + 0
-  return value >= low and value <= high and value
+local argv, key, call, find, format = ARGV, KEYS[1], redis.call, string.find, string.format
+local L, W, B, n, id, t = argv[1], argv[2], argv[3], argv[4], argv[5], argv[6]
+local good = #KEYS == 1 and t and not argv[7] and #id <= 256
+  and find(L, '^%d+$') and find(W, '^%d+$') and (B == '0' or find(B, '^%d+$')) and (n == '1' or find(n, '^%d+$'))
+  and (t == '0' or find(t, '^%d+$'))
+if good then
+  L, W, B, n, t = L + 0, W + 0, B + 0, n + 0, t + 0
+  good = L <= 1e9 and W >= 1000 and W <= 31622400000000 and B <= 1e9 and n <= 9007199254740991 and t <= 4503599627370496
 end
-local L, W, B = whole(1, 0, 1e9), whole(2, 1000, 31622400000000), whole(3, 0, 1e9)
-local n, id, t = whole(4, 0, 9007199254740991), ARGV[5], whole(6, 0, 4503599627370496)
-local bad = #KEYS ~= 1 and 'key: exactly one' or #ARGV ~= 6 and 'arguments: limit window_us burst cost id now_us'
-  or not L and 'limit: 0 to 1000000000' or not W and 'window: 1000 to 31622400000000 us'
-  or not B and 'burst: 0 to 1000000000' or not n and 'cost: 0 to 9007199254740991'
-  or not t and 'now: 0 to 4503599627370496 us' or #id > 256 and 'id: at most 256 bytes'
-if bad then return redis.error_reply('INVALID ' .. bad) end
+if not good then
+  local function out(i, low, high)
+    return not find(argv[i], '^%d+$') or argv[i] + 0 < low or argv[i] + 0 > high
+  end
+  return redis.error_reply('INVALID ' .. (#KEYS ~= 1 and 'key: exactly one'
+    or #argv ~= 6 and 'arguments: limit window_us burst cost id now_us' or out(1, 0, 1e9) and 'limit: 0 to 1000000000'
+    or out(2, 1000, 31622400000000) and 'window: 1000 to 31622400000000 us' or out(3, 0, 1e9) and 'burst: 0 to 1000000000'
+    or out(4, 0, 9007199254740991) and 'cost: 0 to 9007199254740991'
+    or out(6, 0, 4503599627370496) and 'now: 0 to 4503599627370496 us' or 'id: at most 256 bytes'))
+end
 
 if n > 0 and id == '' then return redis.error_reply('INVALID id: an empty one cannot be told from another') end
 if n > 1000 and n <= L then return redis.error_reply('INVALID cost: at most 1000 where it fits the limit') end
 
 if t == 0 then
-  local now = redis.call('TIME')
+  local now = call('TIME')
   t = now[1] * 1000000 + now[2]
 end
 if L == 0 then
@@ -47,7 +53,6 @@ if L == 0 then
   return {0, 0, -1, 0, t}
 end
 
-local call, key = redis.call, KEYS[1]
 local top = call('ZRANGE', key, '-2', '-1', 'WITHSCORES')
 local size, offset, marks = #top, 0, 0
 if size > 0 and top[size] == 'inf' then
@@ -61,10 +66,10 @@ end
 
 -- Times are 0 or more, so -1 is before all of them.
 local expired = math.max(time - W, -1)
-local stamp = string.format('%.0f', time)
+local stamp = format('%d', time)
 local count, seen = 0, false
 if size > 0 and newest > expired then
-  count = call('ZCOUNT', key, string.format('(%.0f', expired), stamp)
+  count = call('ZCOUNT', key, format('(%d', expired), stamp)
   if n > 0 then
     local score = call('ZSCORE', key, '1:' .. id)
     seen = score and score + 0 > expired
@@ -79,14 +84,14 @@ elseif seen then
 elseif n > L then
   allowed, retry, write = 0, -1, pull
 elseif count + n > L then
-  local rank = string.format('%.0f', n - L - 1 - marks)
+  local rank = format('%d', n - L - 1 - marks)
   local first = call('ZRANGE', key, rank, rank, 'WITHSCORES')
   allowed, retry, write = 0, first[2] + W - time, pull
 else
   local entries = {}
   for i = 1, n do
     entries[2 * i - 1] = stamp
-    entries[2 * i] = string.format('%.0f:', i) .. id
+    entries[2 * i] = format('%d:', i) .. id
   end
   call('ZADD', key, unpack(entries))
   count, newest, write = count + n, time, true
@@ -96,14 +101,15 @@ local reset = 0
 if count > 0 then reset = newest + W - time end
 if write then
   if pull then
-    call('ZADD', key, 'inf', string.format('offset:%.0f', offset))
+    call('ZADD', key, 'inf', format('offset:%d', offset))
     if marks > 0 then call('ZREM', key, top[#top - 1]) end
     marks = 1
   end
   if allowed == 1 and not seen then
     local dead = call('ZCARD', key) - count - marks
-    if dead > 0 then call('ZREMRANGEBYRANK', key, '0', string.format('%.0f', math.min(dead, 1000) - 1)) end
+    if dead > 0 then call('ZREMRANGEBYRANK', key, '0', format('%d', math.min(dead, 1000) - 1)) end
   end
-  call('PEXPIRE', key, string.format('%.0f', math.ceil((reset + t % 1000) / 1000)))
+  local left = reset + t % 1000
+  call('PEXPIRE', key, format('%d', (left + -left % 1000) / 1000))
 end
 return {allowed, math.max(0, L - count), retry, reset, t}

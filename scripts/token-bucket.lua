@@ -21,19 +21,25 @@
 --
 -- Rights: +evalsha +script|load +time +hmget +hset +pexpire
 
-local function whole(i, low, high)
-  local text = ARGV[i]
-  if not text or not string.find(text, '^%d+$') then return false end
-  local value = text + 0
-  return value >= low and value <= high and value
+local argv, key, call, find, format = ARGV, KEYS[1], redis.call, string.find, string.format
+local L, W, B, n, id, t = argv[1], argv[2], argv[3], argv[4], argv[5], argv[6]
+local good = #KEYS == 1 and t and not argv[7] and #id <= 256
+  and find(L, '^%d+$') and find(W, '^%d+$') and (B == '0' or find(B, '^%d+$')) and (n == '1' or find(n, '^%d+$'))
+  and (t == '0' or find(t, '^%d+$'))
+if good then
+  L, W, B, n, t = L + 0, W + 0, B + 0, n + 0, t + 0
+  good = L <= 1e9 and W >= 1000 and W <= 31622400000000 and B <= 1e9 and n <= 9007199254740991 and t <= 4503599627370496
 end
-local L, W, B = whole(1, 0, 1e9), whole(2, 1000, 31622400000000), whole(3, 0, 1e9)
-local n, id, t = whole(4, 0, 9007199254740991), ARGV[5], whole(6, 0, 4503599627370496)
-local bad = #KEYS ~= 1 and 'key: exactly one' or #ARGV ~= 6 and 'arguments: limit window_us burst cost id now_us'
-  or not L and 'limit: 0 to 1000000000' or not W and 'window: 1000 to 31622400000000 us'
-  or not B and 'burst: 0 to 1000000000' or not n and 'cost: 0 to 9007199254740991'
-  or not t and 'now: 0 to 4503599627370496 us' or #id > 256 and 'id: at most 256 bytes'
-if bad then return redis.error_reply('INVALID ' .. bad) end
+if not good then
+  local function out(i, low, high)
+    return not find(argv[i], '^%d+$') or argv[i] + 0 < low or argv[i] + 0 > high
+  end
+  return redis.error_reply('INVALID ' .. (#KEYS ~= 1 and 'key: exactly one'
+    or #argv ~= 6 and 'arguments: limit window_us burst cost id now_us' or out(1, 0, 1e9) and 'limit: 0 to 1000000000'
+    or out(2, 1000, 31622400000000) and 'window: 1000 to 31622400000000 us' or out(3, 0, 1e9) and 'burst: 0 to 1000000000'
+    or out(4, 0, 9007199254740991) and 'cost: 0 to 9007199254740991'
+    or out(6, 0, 4503599627370496) and 'now: 0 to 4503599627370496 us' or 'id: at most 256 bytes'))
+end
 
 local floor = math.floor
 
@@ -70,7 +76,7 @@ if L > 0 then
 end
 
 if t == 0 then
-  local now = redis.call('TIME')
+  local now = call('TIME')
   t = now[1] * 1000000 + now[2]
 end
 if L == 0 then
@@ -79,7 +85,7 @@ if L == 0 then
 end
 
 local used, frac, pull = 0, 0, false
-local held = redis.call('HMGET', KEYS[1], 'used', 'frac', 'at', 'window')
+local held = call('HMGET', key, 'used', 'frac', 'at', 'window')
 if held[1] then
   used, frac = held[1] + 0, held[2] + 0
   if used >= B then used, frac = B, 0 end
@@ -117,8 +123,9 @@ end
 local q, r = muldiv(used, W, L)
 local reset = q + math.ceil((r + frac) / L)
 if write then
-  redis.call('HSET', KEYS[1], 'used', string.format('%.0f', used), 'frac', string.format('%.0f', frac),
-    'at', string.format('%.0f', t), 'window', ARGV[2])
-  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.ceil((reset + t % 1000) / 1000)))
+  call('HSET', key, 'used', format('%d', used), 'frac', format('%d', frac),
+    'at', format('%d', t), 'window', ARGV[2])
+  local left = reset + t % 1000
+  call('PEXPIRE', key, format('%d', (left + -left % 1000) / 1000))
 end
 return {allowed, free, retry, reset, t}

@@ -34,6 +34,7 @@ var matrix = []experiment{
 	{"bench-64", "bench " + atomic + " --path allowed --clients 64 --duration 2s"},
 	{"bench-512", "bench " + atomic + " --path allowed --clients 512 --duration 2s"},
 	{"bench-hot", "bench " + atomic + " --path denied --keys 1 --duration 2s"},
+	{"bench-deny", "bench cached-gcra gcra --path denied --keys 1 --duration 2s"},
 	{"bench-open", "bench " + atomic + " --rate 4000 --duration 3s"},
 	{"bench-pipe", "bench gcra sliding-log --pipeline 16 --path allowed --duration 2s"},
 	{"generator", "generator"},

@@ -123,7 +123,7 @@ func lacks(rights doctor.Finding, word string) bool {
 // says which word is missing, in whatever way it may find out.
 func TestTheRuleIsEnoughAndTheLeast(t *testing.T) {
 	t.Parallel()
-	rules, err := doctor.ACL("", "ratelimit", false)
+	rules, err := doctor.ACLPlan{Prefix: "ratelimit"}.Rules()
 	if err != nil {
 		t.Fatal(err)
 	}

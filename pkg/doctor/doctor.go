@@ -104,14 +104,16 @@ func (p Plan) Run(ctx context.Context, catalogue []target.Entry) (*Result, error
 	if err != nil {
 		return nil, err
 	}
-	rdb, err := p.Conn.Open(1)
+	first := p.Conn // look goes to the database by itself
+	first.DB = 0
+	rdb, err := first.Open(1)
 	if err != nil {
 		return nil, err
 	}
 	defer rdb.Close()
 	stop := context.AfterFunc(ctx, func() { rdb.Close() })
 	defer stop()
-	facts, err := p.gather(ctx, rdb, Wants{p.Limiter, p.Limit, capacity, p.Prefix, p.Conn.Timeout, p.Conn.Cluster})
+	facts, err := p.gather(ctx, rdb, Wants{p.Limiter, p.Limit, capacity, p.Prefix, p.Conn.Timeout, p.Conn.Cluster, p.Conn.DB})
 	if err != nil {
 		return nil, unanswered(err)
 	}
@@ -149,10 +151,18 @@ func (p Plan) gather(ctx context.Context, rdb redis.UniversalClient, w Wants) (a
 			all = append(all, f)
 		}
 	}
-	if len(all) > 0 && !slices.ContainsFunc(all, func(f Facts) bool { return f.Gone == nil }) {
-		return nil, all[0].Gone
+	return all, unseen(all)
+}
+
+// unseen is the error of a server of which nothing was seen at all, which would else have no fault.
+func unseen(all []Facts) error {
+	switch {
+	case len(all) == 0:
+		return errors.New("no node of the cluster is a master now")
+	case !slices.ContainsFunc(all, func(f Facts) bool { return f.Gone == nil }):
+		return all[0].Gone
 	}
-	return all, nil
+	return nil
 }
 
 func (p Plan) judge(capacity int64, all []Facts) *Result {

@@ -12,6 +12,9 @@ import (
 // Document shows the worst first: of each finding what was seen, what may come of it, and what to do.
 func (r *Result) Document() report.Document {
 	d := report.Document{Data: r, Head: []report.Line{r.answer(), r.where(), r.sake()}, Table: r.table(), Foot: r.foot()}
+	if len(r.Nodes) > 1 {
+		d.Head = append(d.Head, report.Text("what names no master is so on each"))
+	}
 	for _, f := range r.Results {
 		d.Records = append(d.Records, struct {
 			Node      string `json:"node"`
@@ -61,10 +64,14 @@ func (r *Result) sake() report.Line {
 }
 
 func (r *Result) foot() []report.Line {
-	if r.Worst == Fine || r.Worst == Unknown {
-		return nil
+	for _, f := range r.Results {
+		for _, do := range f.Do {
+			if strings.HasPrefix(do, "CONFIG SET ") || strings.HasPrefix(do, "ACL SETUSER ") {
+				return []report.Line{report.Text("what is set so is gone after a restart, unless kept: CONFIG REWRITE, ACL SAVE")}
+			}
+		}
 	}
-	return []report.Line{report.Text("what is set so is gone after a restart, unless kept: CONFIG REWRITE, ACL SAVE")}
+	return nil
 }
 
 func (l Level) tone() report.Tone {
@@ -79,21 +86,21 @@ func (l Level) word() string {
 	return string(l)
 }
 
-// table has the worst first. What is the same on several nodes stands once.
+// table has the worst first. What is the same on several nodes stands once. Nodes stand under what was seen of them and
+// not in a column of their own: a few names would leave a narrow terminal no room for anything else.
 func (r *Result) table() report.Table {
 	t := report.Table{Columns: []report.Column{{Title: "LEVEL"}, {Title: "CHECK"}, {Title: "WHAT", Wrap: 30}}}
-	several := len(r.Nodes) > 1
-	if several {
-		t.Columns = append(t.Columns, report.Column{Title: "NODE"})
-	}
-	add := func(cells ...report.Cell) { t.Add(cells[:len(t.Columns)]...) }
 	for _, g := range r.grouped() {
-		add(report.Cell{Text: g.Level.word(), Tone: g.Level.tone()}, report.Plain(g.Check), report.Plain(g.Seen), report.Plain(g.on))
+		t.Add(report.Cell{Text: g.Level.word(), Tone: g.Level.tone()}, report.Plain(g.Check), report.Plain(g.Seen))
+		under := func(text string) { t.Add(report.Cell{}, report.Cell{}, report.Plain(text)) }
+		if len(g.nodes) < len(r.Nodes) {
+			under("on " + strings.Join(g.nodes, " "))
+		}
 		if g.Endangers != "" {
-			add(report.Cell{}, report.Cell{}, report.Plain(g.Endangers), report.Cell{})
+			under(g.Endangers)
 		}
 		for _, do := range g.Do {
-			add(report.Cell{}, report.Cell{}, report.Plain("  "+do), report.Cell{})
+			under("  " + do)
 		}
 	}
 	return t
@@ -103,7 +110,6 @@ func (r *Result) table() report.Table {
 type finding struct {
 	Finding
 	nodes []string
-	on    string
 }
 
 func (r *Result) grouped() []*finding {
@@ -114,12 +120,6 @@ func (r *Result) grouped() []*finding {
 			i, all = len(all), append(all, &finding{Finding: f})
 		}
 		all[i].nodes = append(all[i].nodes, f.Node)
-	}
-	for _, g := range all {
-		g.on = strings.Join(g.nodes, " ")
-		if len(g.nodes) == len(r.Nodes) {
-			g.on = "all"
-		}
 	}
 	slices.SortStableFunc(all, func(a, b *finding) int { return b.Level.worse(a.Level) })
 	return all

@@ -49,14 +49,21 @@ func persistence(f Facts) Finding {
 	return snapshots(f, save)
 }
 
-// cannotWrite is a server that refuses admissions because its disk failed.
+// cannotWrite is a server that refuses admissions because its disk failed, or that does not tell. A snapshot that failed
+// matters only where some are made by themselves.
 func cannotWrite(f Facts) (Finding, bool) {
-	if status := f.Info.Value["aof_last_write_status"]; status != "" && status != "ok" {
+	for _, field := range []string{"aof_last_write_status", "rdb_last_bgsave_status"} {
+		if f.Info.Value[field] == "" {
+			return f.blind(field), true
+		}
+	}
+	if f.Info.Value["aof_last_write_status"] != "ok" {
 		return seen(Danger, "the last write of the AOF failed").but("each admission is refused (MISCONF)",
 			"see the server's log, and make room on its disk"), true
 	}
 	stops, _ := f.setting("stop-writes-on-bgsave-error", "")
-	if status := f.Info.Value["rdb_last_bgsave_status"]; status != "" && status != "ok" && stops != "no" {
+	save, told := f.setting("save", "")
+	if f.Info.Value["rdb_last_bgsave_status"] != "ok" && stops != "no" && (!told || longest(save) > 0) {
 		return seen(Danger, "the last snapshot failed").but("each admission is refused (MISCONF)",
 			"see the server's log, and make room on its disk", "CONFIG SET stop-writes-on-bgsave-error no"), true
 	}
@@ -147,30 +154,40 @@ const lagging = 10 // seconds
 // replication: an admission is answered before any replica has it.
 func replication(f Facts) Finding {
 	switch f.Info.Value["role"] {
-	case "":
-		return f.blind("role")
+	case "master":
 	case "slave":
 		host, port := f.Info.Value["master_host"], f.Info.Value["master_port"]
 		return seen(Danger, "a replica of %s:%s", host, port).but("it refuses writes, so nothing is ever admitted (READONLY)",
 			fmt.Sprintf("rlctl doctor -h %s -p %s", report.ShellWord(host), port))
+	default:
+		return f.blind("role")
 	}
-	replicas, behind := replicasOf(f)
-	so := report.Count(replicas, "replica", "replicas")
-	least, ok := f.number("min-replicas-to-write", "")
+	replicas, behind, told := replicasOf(f)
+	if !told {
+		return f.blind("connected_slaves")
+	}
 	good, told := f.count("min_slaves_good_slaves") // told where some are demanded
-	switch {
-	case replicas == 0 && !told:
+	if replicas == 0 && !told {
 		return fine("no replica, so no failover that could forget")
-	case !ok:
+	}
+	least, off, ok := f.least()
+	if !ok {
 		return f.blind("min-replicas-to-write")
-	case least > 0 && told && good < least:
+	}
+	so := report.Count(replicas, "replica", "replicas")
+	switch {
+	case least > 0 && !told:
+		return f.blind("min_slaves_good_slaves")
+	case least > 0 && good < least:
 		return seen(Danger, "%s, of which %s good; min-replicas-to-write %d", so, report.Int(good), least).but(
 			"each admission is refused (NOREPLICAS), and --on-failure decides", "bring the replicas back, or: CONFIG SET min-replicas-to-write 0")
+	case replicas == 0:
+		return fine("no replica, so no failover that could forget")
 	case behind != "":
 		return seen(Warning, "%s; %s", so, behind).but("a failover to it forgets what it has not got: up to a whole limit of each client",
 			"INFO replication, on both sides")
 	case least == 0:
-		return seen(Warning, "%s, min-replicas-to-write 0", so).but(
+		return seen(Warning, "%s, %s", so, off).but(
 			"a failover forgets what no replica had yet, and a master that is cut off goes on admitting beside the new one",
 			"CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-max-lag 10",
 			"without a replica admissions are then refused, and --on-failure decides")
@@ -178,9 +195,22 @@ func replication(f Facts) Finding {
 	return fine("%s, min-replicas-to-write %d: a failover may still forget what was in flight", so, least)
 }
 
+// least is how many replicas must be well for a write; 0 where one of two settings turns that off, and which.
+func (f Facts) least() (least int64, off string, ok bool) {
+	least, ok = f.number("min-replicas-to-write", "")
+	lag, told := f.number("min-replicas-max-lag", "")
+	switch {
+	case !ok || least == 0:
+		return 0, "min-replicas-to-write 0", ok
+	case told && lag == 0:
+		return 0, fmt.Sprintf("min-replicas-max-lag 0, which turns min-replicas-to-write %d off", least), true
+	}
+	return least, "", told
+}
+
 // replicasOf counts the replicas of a master, and says of the first that is not well what is wrong.
-func replicasOf(f Facts) (n int64, behind string) {
-	n, _ = f.count("connected_slaves")
+func replicasOf(f Facts) (n int64, behind string, told bool) {
+	n, told = f.count("connected_slaves")
 	for i := range n {
 		state := map[string]string{}
 		for field := range strings.SplitSeq(f.Info.Value[fmt.Sprintf("slave%d", i)], ",") {
@@ -196,37 +226,49 @@ func replicasOf(f Facts) (n int64, behind string) {
 			behind = fmt.Sprintf("one was last heard of %d s ago", lag)
 		}
 	}
-	return n, behind
+	return n, behind, told
 }
 
 const slots = 16384
 
 // cluster: what a part of it that is missing does to limits.
 func cluster(f Facts) Finding {
-	if f.Info.Value["cluster_enabled"] != "1" {
-		return Finding{}
-	}
-	if f.State.Why != "" {
+	switch {
+	case f.Info.Value["cluster_enabled"] == "0":
+		return fine("no node of a cluster: this server has all keys")
+	case f.Info.Value["cluster_enabled"] != "1":
+		return f.blind("cluster_enabled")
+	case f.State.Why != "":
 		return couldNot(f.State.Why)
-	}
-	if !f.Wants.Cluster {
+	case !f.Wants.Cluster:
 		return seen(Warning, "a node of a cluster, looked at alone").but("the other masters were not looked at", "rlctl doctor --cluster")
 	}
+	return slotsOf(f)
+}
+
+// slotsOf looks for slots that are not served, or would not be without this master.
+func slotsOf(f Facts) Finding {
 	state := f.State.Value
-	assigned, _ := strconv.Atoi(state["cluster_slots_assigned"])
-	coverage, _ := f.setting("cluster-require-full-coverage", "")
-	end := "clients whose slot is missing are refused (CLUSTERDOWN)"
-	if coverage == "yes" {
-		end = "every client is refused (CLUSTERDOWN), since cluster-require-full-coverage is yes"
-	}
+	assigned, err := strconv.Atoi(state["cluster_slots_assigned"])
+	served, err2 := strconv.Atoi(state["cluster_slots_ok"])
 	replicas, told := f.count("connected_slaves")
+	end := "clients whose slot is missing are refused (CLUSTERDOWN)"
+	if coverage, ok := f.setting("cluster-require-full-coverage", ""); coverage == "yes" {
+		end = "every client is refused (CLUSTERDOWN), since cluster-require-full-coverage is yes"
+	} else if !ok {
+		end += ", and unless cluster-require-full-coverage is no all others as well"
+	}
 	switch {
-	case state["cluster_state"] != "ok":
+	case state["cluster_state"] == "" || err != nil || err2 != nil:
+		return couldNot("CLUSTER INFO does not tell state and slots")
+	case !told:
+		return f.blind("connected_slaves")
+	case state["cluster_state"] != "ok" || served < assigned:
 		return seen(Danger, "cluster_state %s, %s of %s slots served", state["cluster_state"], state["cluster_slots_ok"], report.Int(slots)).but(
 			end, "redis-cli --cluster check HOST:PORT")
 	case assigned < slots:
 		return seen(Danger, "%s of %s slots are assigned", report.Int(int64(assigned)), report.Int(slots)).but(end, "redis-cli --cluster fix HOST:PORT")
-	case told && replicas == 0:
+	case replicas == 0:
 		return seen(Warning, "ok, all slots served; this master has no replica").but("when it goes, "+end,
 			"redis-cli --cluster add-node HOST:PORT HOST:PORT --cluster-slave", "CONFIG SET cluster-require-full-coverage no")
 	}

@@ -4,4 +4,5 @@ package doctor
 var (
 	Harmless = harmless
 	RightsOf = rightsOf
+	Unseen   = unseen
 )

@@ -17,6 +17,7 @@ type Wants struct {
 	Prefix   string
 	Timeout  time.Duration // of each call
 	Cluster  bool          // all masters are looked at
+	DB       int           // the database of the limits, 0 or more
 }
 
 // Said is something that a server was asked for.
@@ -56,11 +57,12 @@ type SlowCall struct {
 
 // Rights tell what the user may do of what limiters need.
 type Rights struct {
-	How     string              // they were found out
+	How     string              // they were found out; empty if they were not
 	All     bool                // those of every limiter were tried, else only of the one that is wanted
 	Missing map[string][]string // by limiter: words of the ACL that its user lacks, such as +zadd, or ~ and a pattern of keys
 	Gone    []string            // words for commands that the server does not have, or not under that name
 	Untried map[string][]string // by limiter: words that could not be tried without writing
+	Unclear map[string][]string // by limiter: words of which the server's answer did not tell
 }
 
 // setting is a setting as CONFIG tells it, else as INFO does under another name, if it has it.

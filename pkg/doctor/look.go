@@ -15,7 +15,7 @@ func settings() []string {
 	return []string{
 		"maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save", "stop-writes-on-bgsave-error", "maxclients",
 		"min-replicas-to-write", "min-replicas-max-lag", "busy-reply-threshold", "lua-time-limit", "lazyfree-lazy-expire",
-		"slowlog-log-slower-than", "cluster-require-full-coverage",
+		"slowlog-log-slower-than", "slowlog-max-len", "cluster-require-full-coverage",
 	}
 }
 
@@ -29,9 +29,9 @@ const (
 // look asks a node for all facts. What it refuses to tell is a fact; an error is a node that does not answer, or does not
 // let the user in.
 func look(ctx context.Context, rdb *redis.Client, user, name string, w Wants) (Facts, error) {
-	l := &looking{ctx: ctx, rdb: rdb}
+	l := &looking{ctx: ctx, rdb: rdb, user: user}
 	f := Facts{Node: name, Wants: w}
-	l.greet()
+	l.greet(w.DB)
 	f.Info = ask(l, "INFO", func() (map[string]string, error) {
 		text, err := rdb.Info(ctx).Result()
 		return fields(text), err
@@ -52,9 +52,10 @@ func look(ctx context.Context, rdb *redis.Client, user, name string, w Wants) (F
 
 // looking goes on asking until the node fails.
 type looking struct {
-	ctx context.Context
-	rdb *redis.Client
-	err error // why the node failed
+	ctx  context.Context
+	rdb  *redis.Client
+	user string
+	err  error // why the node failed
 }
 
 // ask keeps what a node answered, or why it refused to.
@@ -65,27 +66,32 @@ func ask[T any](l *looking, what string, question func() (T, error)) (said Said[
 	value, err := question()
 	if err == nil {
 		said.Value = value
-	} else if said.Why = refused(what, err); said.Why == "" {
+	} else if said.Why = l.refused(what, err); said.Why == "" {
 		l.err = err
 	}
 	return said
 }
 
-// refused says in a few words that a node refused a question; it is empty if the node failed. No words of the server
-// are in it, since they may hold the user's name.
-func refused(what string, err error) string {
-	if failed(err) {
+// refused says in a few words that a node refused a question; it is empty if the node failed. The server's own words are
+// in it only where they do not hold the user's name.
+func (l *looking) refused(what string, err error) string {
+	switch {
+	case failed(err):
 		return ""
-	}
-	switch text := strings.ToLower(err.Error()); {
-	case strings.HasPrefix(text, "noperm"):
+	case forbids(err):
 		return "no right to " + what
-	case strings.Contains(text, "unknown command"), strings.Contains(text, "unknown subcommand"):
+	case answer(strings.ToLower(err.Error())) == noCommand:
 		return what + " is not there: renamed, forbidden or too new"
 	}
-	code, _, _ := strings.Cut(err.Error(), " ")
-	return what + " failed: " + code
+	code, text, _ := strings.Cut(err.Error(), " ")
+	if code != "ERR" || l.user != "" && strings.Contains(text, l.user) {
+		return what + " failed: " + code
+	}
+	return what + " failed: " + text
 }
+
+// forbids is a refusal for want of a right.
+func forbids(err error) bool { return redis.HasErrorPrefix(err, "NOPERM") }
 
 // stranger tells a refusal of the whole conversation from one of a question.
 func stranger(err error) bool {
@@ -97,9 +103,20 @@ func stranger(err error) bool {
 	return false
 }
 
-// greet opens the connection, so that no time is measured with it. Any answer will do.
-func (l *looking) greet() {
-	ask(l, "TIME", func() (time.Time, error) { return l.rdb.Time(l.ctx).Result() })
+// greet opens the connection, so that no time is measured with it, and goes to the database of the limits. The client
+// cannot do that: it takes a refusal there for the answer to each question. A right to either may be missing, which
+// the rights tell; refused for any other reason, the conversation has not begun.
+func (l *looking) greet(db int) {
+	errs := []error{l.rdb.Time(l.ctx).Err()}
+	if db != 0 && !failed(errs[0]) {
+		errs = append(errs, l.rdb.Do(l.ctx, "select", db).Err())
+	}
+	for _, err := range errs {
+		if err != nil && !forbids(err) && answer(strings.ToLower(err.Error())) != noCommand {
+			l.err = err
+			return
+		}
+	}
 }
 
 // trips asks for the time again and again. TIME and not PING: it is as cheap, and a right that every limiter's user has.

@@ -2,9 +2,11 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rlctl/rlctl/pkg/report"
+	"github.com/rlctl/rlctl/pkg/target"
 )
 
 const noEviction = "noeviction"
@@ -16,7 +18,10 @@ func eviction(f Facts) Finding {
 		return f.blind("maxmemory-policy")
 	}
 	most, known := f.number("maxmemory", "maxmemory")
-	evicted, _ := f.count("evicted_keys")
+	evicted, told := f.count("evicted_keys")
+	if !told {
+		return f.blind("evicted_keys")
+	}
 	so := fmt.Sprintf("%s, %s evicted so far", policy, report.Count(evicted, "key", "keys"))
 	if policy == noEviction && evicted == 0 {
 		return fine("%s: what does not fit is refused, and nothing is forgotten", policy)
@@ -44,9 +49,12 @@ func memory(f Facts) Finding {
 	if !ok || !told {
 		return f.blind("maxmemory")
 	}
-	policy, _ := f.setting("maxmemory-policy", "maxmemory_policy")
 	if most == 0 {
 		return unbounded(f, used)
+	}
+	policy, ok := f.setting("maxmemory-policy", "maxmemory_policy")
+	if !ok {
+		return f.blind("maxmemory-policy")
 	}
 	used -= f.uncounted()
 	share := float64(used) / float64(most)
@@ -59,19 +67,31 @@ func memory(f Facts) Finding {
 	case share < 0.8:
 		return fine("%s", so)
 	case share < 0.95 || policy != noEviction:
-		return seen(Warning, "%s", so).but(end, "CONFIG SET maxmemory "+megabytes(2*most))
+		return seen(Warning, "%s", so).but(end, f.more(most)...)
 	}
-	return seen(Danger, "%s", so).but(end, "CONFIG SET maxmemory "+megabytes(2*most))
+	return seen(Danger, "%s", so).but(end, f.more(most)...)
 }
+
+// more says how to get twice the memory, if the machine has it.
+func (f Facts) more(most int64) []string {
+	all, told := f.count("total_system_memory")
+	if told && all > 0 && 2*most > all/4*3 {
+		return []string{fmt.Sprintf("a machine with more memory: this one has %s in all", size(all))}
+	}
+	return []string{"CONFIG SET maxmemory " + megabytes(2*most), shared}
+}
+
+// shared goes with every advice about memory: of how much is left for one server, its own figures do not tell.
+const shared = "take less where the machine is shared, or a container has a limit"
 
 func unbounded(f Facts, used int64) Finding {
 	so := fmt.Sprintf("no maxmemory, %s used", size(used))
-	do := "CONFIG SET maxmemory SIZE, less than the machine has"
+	do := []string{"CONFIG SET maxmemory SIZE, less than the machine has", shared}
 	if all, ok := f.count("total_system_memory"); ok && all > 0 {
 		so += fmt.Sprintf(" of the machine's %s", size(all))
-		do = fmt.Sprintf("CONFIG SET maxmemory %s", megabytes(all/4*3))
+		do = []string{"CONFIG SET maxmemory " + megabytes(all/4*3), "that is 75 % of the whole machine: " + shared}
 	}
-	return seen(Warning, "%s", so).but("when the machine's memory runs out, the system kills the server, and every limit is forgotten", do)
+	return seen(Warning, "%s", so).but("when the machine's memory runs out, the system kills the server, and every limit is forgotten", do...)
 }
 
 // uncounted is memory that maxmemory does not count: buffers of replicas and the AOF.
@@ -94,13 +114,11 @@ func size(bytes int64) string {
 // manyEvents is from how many events on the key of a log takes long to free.
 const manyEvents = 10_000
 
-// freeing: an expired log of many entries is freed at once, and everybody waits, unless that is left to another thread.
+// freeing: an expired sorted set of many entries is freed at once, and everybody waits, unless that is left to another thread.
 func freeing(f Facts) Finding {
 	lazy, ok := f.setting("lazyfree-lazy-expire", "")
-	grows := f.Wants.Limiter == "sliding-log" && f.Wants.Limit.Events >= manyEvents
+	grows := slices.Contains([]string{"sliding-log", target.Semaphore}, f.Wants.Limiter) && f.Wants.Limit.Events >= manyEvents
 	switch {
-	case !ok && !grows:
-		return Finding{}
 	case !ok:
 		return f.blind("lazyfree-lazy-expire")
 	case lazy == "yes":
@@ -109,7 +127,7 @@ func freeing(f Facts) Finding {
 		return fine("expired keys are freed at once, which a %s of %s does in no time", f.Wants.Limiter, events(f.Wants.Limit.Events))
 	}
 	return seen(Warning, "lazyfree-lazy-expire no, and a %s holds up to %s", f.Wants.Limiter, events(f.Wants.Limit.Events)).but(
-		"all callers wait while an expired log is freed: a third of a second for a million entries",
+		"all callers wait while an expired one is freed: a third of a second for a million entries",
 		"CONFIG SET lazyfree-lazy-expire yes")
 }
 

@@ -24,6 +24,9 @@ import (
 //
 // Only ACL DRYRUN is silent. What is refused the other ways stands in the server's ACL LOG, so that there nothing is
 // tried but what the limiter in question needs.
+//
+// A right counts as given only where an answer shows that the command was let through: an answer that nobody foresaw, or
+// none at all, tells nothing, and is never taken for a good one.
 
 // nobody is the client whose key is tried. It has an unguessable id.
 func nobody(prefix, name string) string {
@@ -42,7 +45,7 @@ func harmless(right, key string) []any {
 		"+zcard": {"zcard", key}, "+zadd": {"zadd", key, "xx", 0, "m"}, "+zrem": {"zrem", key, "m"},
 		"+zremrangebyrank": {"zremrangebyrank", key, 0, 0},
 		"+lindex":          {"lindex", key, 0}, "+llen": {"llen", key}, "+lset": {"lset", key, 0, 0}, "+ltrim": {"ltrim", key, 0, 0},
-		"+cluster|slots": {"cluster", "slots"}, "+asking": {"asking"},
+		"+cluster|slots": {"cluster", "slots"}, "+asking": {"asking"}, "+select": {"select", 0},
 		needsTransaction: {"lpush", key, 0},
 	}
 	return forms[right]
@@ -57,6 +60,7 @@ type way struct {
 	form func(command []any) []any // as it is sent
 	open []any                     // what is sent before
 	end  []any                     // and after all
+	yes  string                    // what is answered of a command that is allowed; empty is what the command answers
 	all  bool                      // it can try what has no harmless form
 	dry  bool                      // nobody hears of it
 }
@@ -67,9 +71,9 @@ func ways(user string) []way {
 	}
 	plain := func(command []any) []any { return command }
 	return []way{
-		{"ACL DRYRUN", func(command []any) []any { return append([]any{"acl", "dryrun", user}, command...) }, nil, nil, true, true},
-		{"MULTI and DISCARD", plain, []any{"multi"}, []any{"discard"}, true, false},
-		{"each command, in a form that does nothing", plain, nil, nil, false, false},
+		{"ACL DRYRUN", func(command []any) []any { return append([]any{"acl", "dryrun", user}, command...) }, nil, nil, "OK", true, true},
+		{"MULTI and DISCARD", plain, []any{"multi"}, []any{"discard"}, "QUEUED", true, false},
+		{"each command, in a form that does nothing", plain, nil, nil, "", false, false},
 	}
 }
 
@@ -88,8 +92,11 @@ func rightsOf(ctx context.Context, rdb *redis.Client, user string, w Wants) (Rig
 		}
 		trials := w.trials(names)
 		replies, possible, err := way.try(ctx, rdb, trials)
-		if err != nil || possible {
-			return way.rights(trials, replies, w.Prefix), err
+		switch {
+		case err != nil:
+			return Rights{}, err
+		case possible:
+			return way.rights(trials, replies, w.Prefix), nil
 		}
 	}
 	return Rights{}, errors.New("no way to try the rights is possible") // the last one always is
@@ -105,11 +112,17 @@ func (w Wants) trials(names []string) (all []trial) {
 	return all
 }
 
-// rights are what a user of that limiter needs, on a cluster with what its client needs beside.
-func (w Wants) rights(name string) []string {
+// rights are what a user of that limiter needs, with what its client needs beside: on a cluster, or in another database
+// than the first.
+func (w Wants) rights(name string) []string { return rightsFor(name, w.Cluster, w.DB) }
+
+func rightsFor(name string, cluster bool, db int) []string {
 	rights := target.Rights(name)
-	if w.Cluster {
+	if cluster {
 		rights = append(rights, target.ClusterRights()...)
+	}
+	if db != 0 {
+		rights = append(rights, target.DatabaseRights()...)
 	}
 	return rights
 }
@@ -124,7 +137,7 @@ func (w way) try(ctx context.Context, rdb *redis.Client, trials []trial) (replie
 	conn := rdb.Conn()
 	defer conn.Close()
 	if w.open != nil {
-		if err := conn.Do(ctx, w.open...).Err(); err != nil {
+		if said, err := conn.Do(ctx, w.open...).Text(); err != nil || said != "OK" {
 			return nil, false, onlyFailed(err)
 		}
 	}
@@ -140,12 +153,14 @@ func (w way) try(ctx context.Context, rdb *redis.Client, trials []trial) (replie
 		pipe.Do(ctx, w.end...)
 	}
 	commands, err := pipe.Exec(ctx)
+	anyone := err == nil
 	for _, c := range commands { // err is only the first, and may be a refusal
 		if failed(c.Err()) {
 			return nil, false, c.Err()
 		}
+		anyone = anyone || c.Err() != nil
 	}
-	if failed(err) {
+	if failed(err) || !anyone { // no command met err, so that none was sent
 		return nil, false, err
 	}
 	return replies, !w.dry || !forbidden(replies[0].Err()), nil
@@ -154,7 +169,7 @@ func (w way) try(ctx context.Context, rdb *redis.Client, trials []trial) (replie
 // forbidden tells an answer about ACL DRYRUN itself from one about what it was asked: it refuses with words, and with an
 // error only where it is not to be had, or of a command that does not exist.
 func forbidden(err error) bool {
-	return err != nil && !strings.Contains(strings.ToLower(err.Error()), "not found")
+	return err != nil && answer(strings.ToLower(err.Error())) != noCommand
 }
 
 // onlyFailed is err if it failed, else nil.
@@ -171,31 +186,22 @@ func failed(err error) bool {
 	return err != nil && (!errors.As(err, &reply) || stranger(err))
 }
 
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
 // rights sorts the replies.
 func (w way) rights(trials []trial, replies []*redis.Cmd, prefix string) Rights {
-	r := Rights{How: w.name, All: w.dry, Missing: map[string][]string{}, Untried: map[string][]string{}}
+	r := Rights{How: w.name, All: w.dry, Missing: map[string][]string{}, Untried: map[string][]string{}, Unclear: map[string][]string{}}
 	note := func(list map[string][]string, name, word string) {
 		if !slices.Contains(list[name], word) {
 			list[name] = append(list[name], word)
 		}
 	}
-	for i, t := range trials[:len(replies)] {
+	for i, t := range trials {
 		if replies[i] == nil {
 			note(r.Untried, t.limiter, t.right)
 			continue
 		}
-		text := errorText(replies[i].Err())
-		if said, ok := replies[i].Val().(string); ok && text == "" {
-			text = said // of ACL DRYRUN
-		}
-		switch answer(text) {
+		switch w.verdict(replies[i]) {
+		case unclear:
+			note(r.Unclear, t.limiter, t.right)
 		case lacksCommand:
 			note(r.Missing, t.limiter, t.right)
 		case lacksKey:
@@ -212,24 +218,50 @@ func (w way) rights(trials []trial, replies []*redis.Cmd, prefix string) Rights 
 type verdict int
 
 const (
-	allowed verdict = iota // whatever else may be wrong with it
+	unclear verdict = iota // the answer does not tell
+	allowed                // whatever else may be wrong with it
 	lacksCommand
 	lacksKey
 	noCommand
 )
 
-// answer reads what a server said of a command. All versions say "permission" of a right that is missing; the name of
-// the command is in quotes after "run the".
+// verdict reads a reply: yes, or else why not, of which ACL DRYRUN makes no error.
+func (w way) verdict(reply *redis.Cmd) verdict {
+	err := reply.Err()
+	said, _ := reply.Val().(string)
+	done := errors.Is(err, redis.Nil) || err == nil && reply.Val() != nil
+	switch {
+	case w.yes == "" && done, w.yes != "" && said == w.yes:
+		return allowed
+	case err != nil:
+		said = err.Error()
+	}
+	return answer(strings.ToLower(said))
+}
+
+// answer reads why a server refused a command, in lower case. All versions say "permission" of a right that is missing;
+// the name of the command is in quotes after "run the".
 func answer(text string) verdict {
-	text = strings.ToLower(text)
+	permission := strings.Contains(text, "permission")
 	switch {
 	case strings.Contains(text, "unknown command"), strings.Contains(text, "unknown subcommand"),
 		strings.HasPrefix(text, "err command '") && strings.Contains(text, "not found"):
 		return noCommand
-	case !strings.Contains(text, "permission"):
-		return allowed
-	case strings.Contains(text, "run the"):
+	case permission && strings.Contains(text, "run the"):
 		return lacksCommand
+	case permission && strings.Contains(text, "key"):
+		return lacksKey
+	case slices.ContainsFunc(passed(), func(code string) bool { return strings.HasPrefix(text, code) }):
+		return allowed
 	}
-	return lacksKey
+	return unclear
+}
+
+// passed are the refusals that come only after a right was looked at: of a key or a write, and of our harmless forms.
+func passed() []string {
+	return []string{
+		"noscript ", "moved ", "ask ", "tryagain ", "crossslot ", "clusterdown ", "oom ", "readonly ", "misconf ", "noreplicas ",
+		"wrongtype ", "err error compiling script", "err wrong number of arguments for 'hset'", "err no such key",
+		"err this instance has cluster support disabled", "err db index is out of range",
+	}
 }

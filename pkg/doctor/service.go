@@ -13,10 +13,6 @@ import (
 
 // version: Valkey and Redict tell which Redis they equal.
 func version(f Facts) Finding {
-	if f.Info.Value["redis_mode"] == "sentinel" {
-		return seen(Danger, "a sentinel, which knows servers and keeps no limits").but("nothing is ever admitted here",
-			"rlctl doctor --sentinel-master NAME, with the name that it has for its master")
-	}
 	equals := f.Info.Value["redis_version"]
 	if equals == "" {
 		return f.blind("its version")
@@ -39,42 +35,6 @@ func version(f Facts) Finding {
 	}
 	return fine("%s", so)
 }
-
-// rights: a right that is missing inside a script is an error in its middle.
-func rights(f Facts) Finding {
-	r, name := f.Rights.Value, f.Wants.Limiter
-	if f.Rights.Why != "" {
-		return couldNot(f.Rights.Why)
-	}
-	needs := f.Wants.rights(name)
-	gone := slices.DeleteFunc(slices.Clone(r.Gone), func(word string) bool { return !slices.Contains(needs, word) })
-	missing := r.Missing[name]
-	switch {
-	case len(gone) > 0:
-		return seen(Danger, "commands that %s needs are not there: %s", name, list(gone)).but(
-			"a script fails in its middle, perhaps after its first write", "take out the rename-command of them in the server's configuration")
-	case len(missing) > 0:
-		return seen(Danger, "%s lacks %s", name, list(missing)).but("a script fails in its middle, perhaps after its first write",
-			"ACL SETUSER NAME "+strings.Join(missing, " "), "rlctl doctor --acl "+name)
-	case len(r.Untried[name]) > 0:
-		return couldNot(fmt.Sprintf("whether %s may %s cannot be tried without writing; all else it may", name, list(r.Untried[name])))
-	}
-	return fine("%s may all that it needs%s (%s)", name, f.others(), r.How)
-}
-
-// others names the limiters that would lack something, which only matters to who uses them.
-func (f Facts) others() string {
-	names := slices.Sorted(maps.Keys(f.Rights.Value.Missing))
-	switch {
-	case !f.Rights.Value.All:
-		return ""
-	case len(names) == 0:
-		return ", and so may all others"
-	}
-	return "; not so " + strings.Join(names, ", ")
-}
-
-func list(rights []string) string { return strings.Join(rights, " ") }
 
 // manyScripts is more than any program has that does not make up its scripts.
 const manyScripts = 500
@@ -121,9 +81,8 @@ func slowLog(f Facts) Finding {
 	if f.Slow.Why != "" {
 		return couldNot(f.Slow.Why)
 	}
-	if limit, ok := f.number("slowlog-log-slower-than", ""); ok && limit < 0 {
-		return couldNot("the slow log is off (slowlog-log-slower-than)")
-	}
+	limit, ok := f.number("slowlog-log-slower-than", "")
+	length, told := f.number("slowlog-max-len", "")
 	slow := map[string][]SlowCall{}
 	for _, call := range f.Slow.Value {
 		recent := f.Now.IsZero() || f.Now.Sub(call.At) < day
@@ -134,7 +93,17 @@ func slowLog(f Facts) Finding {
 			slow[call.Command] = append(slow[call.Command], call)
 		}
 	}
-	if len(slow) == 0 {
+	switch {
+	case len(slow) > 0:
+	case !ok:
+		return f.blind("slowlog-log-slower-than")
+	case !told:
+		return f.blind("slowlog-max-len")
+	case limit < 0 || length == 0:
+		return couldNot("the slow log is off (slowlog-log-slower-than, slowlog-max-len)")
+	case time.Duration(limit)*time.Microsecond > slowOthers:
+		return couldNot(fmt.Sprintf("the slow log has only what takes over %d µs (slowlog-log-slower-than)", limit))
+	default:
 		return fine("no slow call of a script of rlctl, and none over 0.1 s, in a day")
 	}
 	return seen(Warning, "in a day: %s", strings.Join(slowest(slow), "; ")).but(
@@ -178,7 +147,10 @@ func clients(f Facts) Finding {
 	if !told || !ok || most == 0 {
 		return f.blind("maxclients")
 	}
-	refused, _ := f.count("rejected_connections")
+	refused, told := f.count("rejected_connections")
+	if !told {
+		return f.blind("rejected_connections")
+	}
 	so := fmt.Sprintf("%s of %s connected", report.Int(now), report.Count(most, "client", "clients"))
 	if refused > 0 {
 		so += fmt.Sprintf(", %s refused since it started", report.Int(refused))

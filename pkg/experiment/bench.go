@@ -129,11 +129,11 @@ func (p Bench) rows(catalogue []target.Entry) ([]target.Entry, error) {
 }
 
 // perTime are the limiters of those names, or all of how many per time if there are none: what it costs to tell how many
-// hold at once is nothing to compare with that.
+// hold at once is nothing to compare with that, nor is what is told from memory.
 func perTime(catalogue []target.Entry, names []string) ([]target.Entry, error) {
 	rows, err := named(catalogue, names)
 	if len(names) == 0 {
-		rows = slices.DeleteFunc(slices.Clone(rows), func(e target.Entry) bool { return e.Rule.AtOnce })
+		rows = slices.DeleteFunc(slices.Clone(rows), func(e target.Entry) bool { return e.Rule.AtOnce || e.Rule.Recalls })
 	}
 	return rows, err
 }

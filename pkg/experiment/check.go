@@ -60,6 +60,10 @@ func (p Check) Run(ctx context.Context, env Env, show func(Answer) error) (denie
 	if p.Limit.Burst > 0 && capacity != p.Limit.Capacity() {
 		env.Note(fmt.Sprintf("--burst is ignored: %s is no bucket", entry.Name))
 	}
+	if entry.Rule.AtOnce && p.Cost > 0 && !p.Peek {
+		env.Note(fmt.Sprintf("the slot of %s comes back when its lease of %v ends, and not before: rlctl hold gives it back",
+			entry.Name, p.Limit.Window))
+	}
 	rdb, closed, err := open(ctx, p.Conn)
 	if err != nil {
 		return false, err

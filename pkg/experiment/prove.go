@@ -95,8 +95,11 @@ func (p Prove) plans(catalogue []target.Entry) ([]scheduled, error) {
 			plan := explore.Plan{
 				Entry: e, Limit: p.Limit, Clients: p.Clients, Calls: p.Calls, Start: start, Crash: p.Crash, Prefix: p.Prefix,
 			}
+			if e.Rule.Recalls { // a client must have been refused before
+				plan.Calls = max(2, p.Calls)
+			}
 			if start == explore.Empty { // one less than they want
-				plan.Limit.Events, plan.Limit.Burst = int64(p.Clients*p.Calls)-1, 0
+				plan.Limit.Events, plan.Limit.Burst = int64(p.Clients*plan.Calls)-1, 0
 			}
 			out = append(out, scheduled{Plan: plan})
 			if e.Releases() && e.Atomic() && p.Release {

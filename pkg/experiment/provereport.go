@@ -126,7 +126,11 @@ func (r *ProveResult) table() report.Table {
 		{Title: "DEATHS", Right: true, Wide: true}, {Title: "BROKEN", Right: true}, {Title: "VERDICT", Wrap: 24},
 	}}
 	for _, row := range r.Results {
-		t.Add(report.Plain(row.Limiter), report.Plain(row.start()), number(row.Orders), number(row.States), number(row.Crashes),
+		start := row.start()
+		if row.Calls != r.Calls {
+			start += ", " + report.Count(int64(row.Calls), "call", "calls") + " each"
+		}
+		t.Add(report.Plain(row.Limiter), report.Plain(start), number(row.Orders), number(row.States), number(row.Crashes),
 			number(row.Violating), row.verdict())
 	}
 	return t

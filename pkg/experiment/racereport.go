@@ -194,9 +194,18 @@ func (row RaceRow) verdict() report.Cell {
 	case row.flawElsewhere():
 		return report.Cell{Text: fmt.Sprintf("held; %s breaks it", row.BrokenBy), Tone: report.Good}
 	case row.Replayed > 0:
-		return report.Cell{Text: "held   " + report.Int(row.Replayed) + " replayed", Tone: report.Good}
+		return report.Cell{Text: "held   " + compared(row.Replayed, row.Recalled), Tone: report.Good}
 	}
 	return report.Cell{Text: "held   " + row.Reason, Tone: report.Good}
+}
+
+// compared tells how many decisions were held against the rule's.
+func compared(replayed, recalled int64) string {
+	text := report.Int(replayed) + " replayed"
+	if recalled > 0 {
+		text += ", " + report.Int(recalled) + " from memory"
+	}
+	return text
 }
 
 // foot has what is to be known of single limiters, then how hard all were pressed.

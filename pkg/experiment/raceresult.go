@@ -86,7 +86,8 @@ type Counts struct {
 	Denied     int64 `json:"denied"`
 	Errors     int64 `json:"errors"`
 	Unknown    int64 `json:"unknown"`
-	Replayed   int64 `json:"replayed"` // decisions compared with the rule's; 0 where only a bound is checked
+	Replayed   int64 `json:"replayed"`           // decisions compared with the rule's; 0 where only a bound is checked
+	Recalled   int64 `json:"recalled,omitempty"` // refusals from memory that agree with the rule
 	Retries    int64 `json:"retries"`
 	ElapsedUS  int64 `json:"elapsed_us"`
 	P50US      int64 `json:"p50_us"` // of a call's latency, over all rounds the worst
@@ -103,6 +104,7 @@ func (c *Counts) add(o Counts) {
 	c.Errors += o.Errors
 	c.Unknown += o.Unknown
 	c.Replayed += o.Replayed
+	c.Recalled += o.Recalled
 	c.Retries += o.Retries
 	c.ElapsedUS += o.ElapsedUS
 	c.P50US = max(c.P50US, o.P50US)
@@ -121,7 +123,7 @@ func (p Race) result(env Env, s *server) *RaceResult {
 func counts(j replay.Judgement, got fleet.Round, elapsed time.Duration) Counts {
 	return Counts{
 		Attempts: j.Attempts, Allowed: j.Allowed, Allowance: j.Allowance, Overshoot: j.Overshoot, Undershoot: j.Undershoot,
-		Denied: j.Denied, Errors: j.Failed, Unknown: j.Unknown, Replayed: j.Replayed, Retries: got.Summary.Retries,
+		Denied: j.Denied, Errors: j.Failed, Unknown: j.Unknown, Replayed: j.Replayed, Recalled: j.Recalled, Retries: got.Summary.Retries,
 		ElapsedUS: elapsed.Microseconds(),
 		P50US:     got.Summary.Latency.Quantile(0.5).Microseconds(), P99US: got.Summary.Latency.Quantile(0.99).Microseconds(),
 	}

@@ -83,7 +83,7 @@ func (row ProveRow) stressVerdict() report.Cell {
 	case row.BrokenBy != target.Nothing:
 		return report.Cell{Text: fmt.Sprintf("held; %s breaks it", row.BrokenBy), Tone: report.Good}
 	case row.Replayed > 0:
-		text := "held   " + report.Int(row.Replayed) + " replayed"
+		text := "held   " + compared(row.Replayed, row.Recalled)
 		if row.Loose > 0 {
 			text += ", " + report.Int(row.Loose) + " bounded"
 		}

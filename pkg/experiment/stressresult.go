@@ -21,10 +21,11 @@ type StressCounts struct {
 	Denied     int64 `json:"denied"`
 	Errors     int64 `json:"errors"` // that were certainly not counted
 	Unknown    int64 `json:"unknown"`
-	Settled    int64 `json:"settled"`  // unknown calls of which later replies told that they had counted
-	Replayed   int64 `json:"replayed"` // decisions compared with the rule's, field by field
-	Loose      int64 `json:"loose"`    // decisions that an unknown call kept from it, and that were bounded
-	AtOnce     int64 `json:"at_once"`  // the most calls under way on one key
+	Settled    int64 `json:"settled"`            // unknown calls of which later replies told that they had counted
+	Replayed   int64 `json:"replayed"`           // decisions compared with the rule's, field by field
+	Recalled   int64 `json:"recalled,omitempty"` // refusals from memory that agree with the rule
+	Loose      int64 `json:"loose"`              // decisions that an unknown call kept from it, and that were bounded
+	AtOnce     int64 `json:"at_once"`            // the most calls under way on one key
 	Overshoot  int64 `json:"overshoot"`
 	Undershoot int64 `json:"undershoot"`
 	Immortal   int64 `json:"immortal"` // keys left without a TTL
@@ -39,6 +40,7 @@ func (c *StressCounts) add(j replay.Judgement) {
 	c.Allowed += j.Attempts - j.Denied - j.Failed - j.Unknown
 	c.Settled += j.Settled
 	c.Replayed += j.Replayed
+	c.Recalled += j.Recalled
 	c.Loose += j.Loose
 	c.Overshoot += j.Overshoot
 	c.Undershoot += j.Undershoot

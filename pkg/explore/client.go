@@ -133,10 +133,10 @@ func (x *explorer) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// options are those of client i. Ours that are atomic never decide on their caller's clock.
+// options are those of client i. Ours that are atomic never decide on their caller's clock, but may remember by it.
 func (x *explorer) options(i int) []limiter.Option {
 	opts := []limiter.Option{limiter.WithPrefix(x.plan.Prefix)}
-	if x.plan.Entry.Own() {
+	if x.plan.Entry.Own() && !x.plan.Entry.Rule.Recalls {
 		return opts
 	}
 	skew := int64(0)

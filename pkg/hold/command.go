@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +28,7 @@ func startError(name string, err error) error {
 	case errors.As(err, &inner):
 		err = inner.Err
 	}
-	return &Error{code, fmt.Errorf("cannot run %s: %w", name, err)}
+	return &Error{Code: code, Err: fmt.Errorf("cannot run %s: %w", name, err)}
 }
 
 // findable refuses a command that is not there before a slot is taken for it.
@@ -68,7 +69,7 @@ func (p Plan) start() (*command, error) {
 }
 
 // supervise hands signals on until the command has ended, and tells it to stop when the lease is lost.
-func (c *command) supervise(signals <-chan os.Signal, lost <-chan error, note func(string)) (code int, err error) {
+func (c *command) supervise(signals <-chan os.Signal, lost <-chan error, note func(string)) (code int) {
 	for {
 		select {
 		case s := <-signals:
@@ -83,7 +84,7 @@ func (c *command) supervise(signals <-chan os.Signal, lost <-chan error, note fu
 			if code == 0 {
 				code = c.code()
 			}
-			return code, nil
+			return code
 		}
 	}
 }
@@ -99,9 +100,12 @@ func (c *command) code() int {
 // signaled is the exit code with which shells tell a signal.
 func signaled(s syscall.Signal) int { return 128 + int(s) }
 
-// caught takes the signals that are handed on, except those that whoever started this wants ignored, as nohup does.
+// caught takes the signals that are handed on, except those that whoever started this wants ignored, as nohup does. Nobody
+// hears that a pipe broke: a note that has no reader must not end the one who keeps the slot.
 func caught() (signals chan os.Signal, stop func()) {
 	signals = make(chan os.Signal, 16)
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
 	for _, s := range []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 	} {
@@ -109,7 +113,24 @@ func caught() (signals chan os.Signal, stop func()) {
 			signal.Notify(signals, s)
 		}
 	}
-	return signals, func() { signal.Stop(signals) }
+	return signals, func() { signal.Stop(signals); signal.Stop(broken) }
+}
+
+// onSignals calls one function a signal, in turn, until it is stopped. What came later is left for others.
+func onSignals(signals <-chan os.Signal, call ...func(os.Signal)) (stop func()) {
+	quit, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		for _, f := range call {
+			select {
+			case s := <-signals:
+				f(s)
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return sync.OnceFunc(func() { close(quit); <-gone })
 }
 
 // fromTerminal tells a signal that the command has from the terminal already: what is typed there goes to the whole

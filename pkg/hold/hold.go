@@ -15,6 +15,11 @@
 // runs without a slot goes on without one. There is no breaker: hold asks a few times a lease, and a call that a breaker
 // kept back might have been the one to save it.
 //
+// A call that was not answered may have taken a slot all the same, also long after hold has given up: a server that stood
+// still does what it was sent when it goes on. So whoever ends without a slot, for whatever reason, gives back what may be
+// its own, by its id, which is nobody else's, and tries for a while where that is not answered. Who runs without a slot
+// does so beside the command. What could not be given back is told, and comes back when the lease ends.
+//
 // Waiting is asking again: soon at first, then at most every quarter of a second, and when the told wait is over. There
 // is no queue, so nobody is served in turn, and nobody who died while waiting is waited for.
 package hold
@@ -50,7 +55,8 @@ type Plan struct {
 
 	Stdin          io.Reader // the command's own where they are files
 	Stdout, Stderr io.Writer
-	Note           func(text string) // tells the user what happened beside the command
+	Note           func(text string)  // tells the user what happened beside the command
+	Why            func(error) string // puts a failed call into a few words; nil takes its text
 }
 
 // The exit codes that are not the command's own.
@@ -61,10 +67,22 @@ const (
 	NotFound  = 127 // there is no such command, as shells tell it
 )
 
+// Reason is why there was no slot.
+type Reason string
+
+// The reasons.
+const (
+	Taken     Reason = "taken"     // all were, when it was asked
+	Waited    Reason = "waited"    // all were, for as long as it was to wait
+	NoSlots   Reason = "no slots"  // the limit is 0
+	Undecided Reason = "undecided" // Redis did not decide, and the policy is Closed
+)
+
 // Error is why the command was not run.
 type Error struct {
-	Code int // NoSlot, CannotRun, NotFound, or 128 and the number of the signal that ended the wait for a slot
-	Err  error
+	Code   int    // NoSlot, CannotRun, NotFound, or 128 and the number of the signal that ended the wait for a slot
+	Reason Reason // of NoSlot
+	Err    error
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
@@ -73,16 +91,23 @@ func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
 func (p Plan) noSlot(d limiter.Decision) error {
-	err := fmt.Errorf("no slot of %d became free within %v", p.Limit, p.Wait)
 	switch {
 	case d.RetryAfter == limiter.Never:
-		err = errors.New("a limit of 0 has no slots")
+		return &Error{NoSlot, NoSlots, errors.New("a limit of 0 has no slots")}
 	case d.Degraded:
-		err = fmt.Errorf("no slot: Redis did not decide, which --on-failure %s takes for none", p.Policy.Mode)
+		return &Error{NoSlot, Undecided, fmt.Errorf("no slot: Redis did not decide, which --on-failure %s takes for none", p.Policy.Mode)}
 	case p.Wait == 0:
-		err = fmt.Errorf("no slot of %d is free", p.Limit)
+		return &Error{NoSlot, Taken, fmt.Errorf("no slot of %d is free", p.Limit)}
 	}
-	return &Error{NoSlot, err}
+	return &Error{NoSlot, Waited, fmt.Errorf("no slot of %d became free within %v", p.Limit, p.Wait)}
+}
+
+// why puts a failed call into words.
+func (p Plan) why(err error) string {
+	if p.Why == nil {
+		return err.Error()
+	}
+	return p.Why(err)
 }
 
 // Validate returns an error that names the flag or argument at fault.
@@ -106,7 +131,8 @@ func (p Plan) Validate() error {
 // By a policy of Open it may have run without a slot, which Note tells.
 //
 // If the command was not run there is an error instead: an *Error, the *limiter.Error of a call, or the cause of ctx.
-// That ends the wait for a slot only: once the command runs, signals to this process are handed on to it.
+// That ends the wait for a slot only: once the command runs, signals to this process are handed on to it. A signal ends a
+// wait, also one for an answer, at once, and one more the attempts to give a slot back.
 func (p Plan) Run(ctx context.Context) (code int, err error) {
 	if err := p.Validate(); err != nil {
 		return 0, err
@@ -114,46 +140,58 @@ func (p Plan) Run(ctx context.Context) (code int, err error) {
 	if err := findable(p.Command[0]); err != nil {
 		return 0, err
 	}
-	rdb, err := p.Conn.Open(tries)
-	if err != nil {
+	s := &slot{plan: p, id: limiter.NewIDs().Next()}
+	if err := s.dial(); err != nil {
 		return 0, err
 	}
-	defer rdb.Close()
-	limit := limiter.Limit{Events: p.Limit, Window: p.Lease}
-	semaphore, err := limiter.NewSemaphore(rdb, limit, limiter.WithPrefix(p.Prefix))
-	if err != nil {
-		return 0, err
-	}
+	defer s.hangUp()
 	signals, stop := caught()
 	defer stop()
-	s := &slot{semaphore: semaphore, key: p.Key, id: limiter.NewIDs().Next(), lease: p.Lease, timeout: p.Conn.Timeout}
-	if err := s.guard(p.Policy); err != nil {
-		return 0, err
-	}
 	held, err := p.wait(ctx, s, signals)
 	switch {
 	case err != nil:
 		return 0, err
 	case !held:
-		p.Note("the command runs WITHOUT a slot")
-		return p.runWithout(signals)
+		return p.runWithout(s, signals)
 	}
 	return p.hold(s, signals)
 }
 
-// tries is how often connecting may fail before the client library rests for a second, in which a short lease is lost. It
-// rests after as many failures as it may have connections. There is never more than one; a lease is tried for 12 times.
-const tries = 64
-
-// wait asks until it has a slot, or need not have one. What may have been taken by a call that failed is given back.
+// wait waits until it has a slot, or need not have one. What may have been taken otherwise is given back.
 func (p Plan) wait(ctx context.Context, s *slot, signals <-chan os.Signal) (held bool, err error) {
+	waiting, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	back := p.newReturn()
+	defer back.end(nil)
+	unwatch := onSignals(signals, func(got os.Signal) {
+		end(&Error{Code: signaled(got.(syscall.Signal)), Err: fmt.Errorf("%v while waiting for a slot", got)})
+	}, back.hurry)
+	defer unwatch()
+	stop := s.hangingUp(waiting)
+	if held, err = p.askAgain(waiting, s); err == nil {
+		unwatch() // from here on signals are the command's
+		stop()
+		if waiting.Err() == nil {
+			return held, nil
+		}
+		s.perhaps = s.perhaps || held
+		err = context.Cause(waiting)
+	}
+	if s.perhaps && s.dial() == nil {
+		back.begin()
+		_, failed := s.giveBack(back)
+		p.tellKept(s, failed)
+	}
+	return false, err
+}
+
+// askAgain asks for a slot until it has one, need not have one, or has waited long enough.
+func (p Plan) askAgain(ctx context.Context, s *slot) (held bool, err error) {
 	deadline := time.Now().Add(p.Wait)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		d, err := s.acquire(ctx)
-		if s.doubtful || err != nil && limiter.Counted(err) || err == nil && d.Allowed && ctx.Err() != nil {
-			_, _ = s.release()
-		}
 		if ctx.Err() != nil {
+			s.perhaps = s.perhaps || d.Allowed
 			return false, context.Cause(ctx)
 		}
 		if err != nil || d.Allowed {
@@ -166,8 +204,6 @@ func (p Plan) wait(ctx context.Context, s *slot, signals <-chan os.Signal) (held
 		select {
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
-		case signal := <-signals:
-			return false, &Error{signaled(signal.(syscall.Signal)), fmt.Errorf("%v while waiting for a slot", signal)}
 		case <-time.After(max(time.Millisecond, min(left, d.RetryAfter, jittered(pause)))):
 		}
 	}
@@ -184,49 +220,75 @@ func jittered(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
 
 // hold runs the command with the slot that was taken.
 func (p Plan) hold(s *slot, signals <-chan os.Signal) (code int, err error) {
-	ended, stopKeeping := context.WithCancel(context.Background())
-	lost := make(chan error, 1)
+	back := p.newReturn()
+	defer back.end(nil)
+	defer s.hangingUp(back)()
+	var loss error
 	c, err := p.start()
 	if err == nil {
-		kept := make(chan struct{})
-		go func() {
-			defer close(kept)
-			p.keep(ended, s, lost)
-		}()
-		code, err = c.supervise(signals, lost, p.Note)
-		stopKeeping()
-		<-kept
+		code, loss = p.supervise(c, s, signals, back)
 	}
-	stopKeeping()
-	held, failed := s.release()
+	defer onSignals(signals, back.hurry)()
+	back.begin()
+	if s.over(loss) {
+		return code, err
+	}
+	held, failed := s.giveBack(back)
 	switch {
-	case err != nil || code == LeaseLost || s.without.Load():
 	case failed != nil:
-		p.Note(fmt.Sprintf("the slot was not given back (%v); it comes back when its lease of %v ends", failed, p.Lease))
-	case !held:
+		p.tellKept(s, failed)
+	case err == nil && loss == nil && !held:
 		p.Note("the lease was lost: it had ended before the command did")
 		code = LeaseLost
 	}
 	return code, err
 }
 
-// keep renews the lease until the command has ended, and tells when it is lost; but by Open an outage costs only the slot.
-func (p Plan) keep(ended context.Context, s *slot, lost chan<- error) {
-	err := s.keep(ended)
-	var unanswered *limiter.Error
-	if errors.As(err, &unanswered) && p.Policy.Mode == policy.Open {
-		s.without.Store(true)
-		p.Note(fmt.Sprintf("the lease was lost: %v; the command runs on WITHOUT a slot", err))
-		return
-	}
-	lost <- err
+// supervise keeps the slot until the command has ended, and tells why it was lost.
+func (p Plan) supervise(c *command, s *slot, signals <-chan os.Signal, back *giving) (code int, loss error) {
+	ended, stopKeeping := context.WithCancel(context.Background())
+	lost, kept := make(chan error, 1), make(chan error, 1)
+	go func() { kept <- p.keep(ended, s, lost) }()
+	code = c.supervise(signals, lost, p.Note)
+	stopKeeping()
+	defer onSignals(signals, back.hurry)()
+	back.begin()
+	return code, <-kept
 }
 
-// runWithout runs the command without a slot.
-func (p Plan) runWithout(signals <-chan os.Signal) (code int, err error) {
-	c, err := p.start()
-	if err != nil {
-		return 0, err
+// keep renews the lease until the command has ended, and tells when it is lost; but by Open an outage costs only the slot.
+func (p Plan) keep(ended context.Context, s *slot, lost chan<- error) error {
+	err := s.keep(ended)
+	var away *outage
+	switch {
+	case err == nil:
+	case errors.As(err, &away) && p.Policy.Mode == policy.Open:
+		p.Note(fmt.Sprintf("the lease was lost: %v; the command runs on WITHOUT a slot", err))
+	default:
+		lost <- err
 	}
-	return c.supervise(signals, nil, p.Note)
+	return err
+}
+
+// runWithout runs the command without a slot, and gives back meanwhile what may have been taken.
+func (p Plan) runWithout(s *slot, signals <-chan os.Signal) (code int, err error) {
+	p.Note("the command runs WITHOUT a slot")
+	back := p.newReturn()
+	defer back.end(nil)
+	failed := make(chan error, 1)
+	go func() {
+		var err error
+		if s.perhaps {
+			_, err = s.giveBack(back)
+		}
+		failed <- err
+	}()
+	c, err := p.start()
+	if err == nil {
+		code = c.supervise(signals, nil, p.Note)
+	}
+	defer onSignals(signals, back.hurry)()
+	back.begin()
+	p.tellKept(s, <-failed)
+	return code, err
 }

@@ -87,7 +87,10 @@ type Answer struct {
 }
 
 // BadRequest is a request that was not asked about.
-type BadRequest struct{ Problem string }
+type BadRequest struct {
+	About   string // key, cost, or empty where the limiter takes no such request
+	Problem string
+}
 
 // Error says what is wrong with it.
 func (e *BadRequest) Error() string { return e.Problem }
@@ -174,16 +177,18 @@ func AnswerOf(ctx context.Context) (Answer, bool) {
 // ask finds out what is to become of a request.
 func (h *handler) ask(r *http.Request) (a Answer) {
 	var err error
+	about := "key"
 	if a.Key, err = h.Key(r); err == nil {
 		err = h.usable(a.Key)
 	}
 	if err == nil {
+		about = "cost"
 		if a.Cost = 1; h.Cost != nil {
 			a.Cost, err = h.Cost(r)
 		}
 	}
 	if err != nil {
-		a.Err, a.Status = &BadRequest{err.Error()}, http.StatusBadRequest
+		a.Err, a.Status = &BadRequest{about, err.Error()}, http.StatusBadRequest
 		return a
 	}
 	if a.Decision, a.Err = h.limiter.Check(context.WithoutCancel(r.Context()), a.Key, a.Cost); a.Err != nil {
@@ -210,9 +215,9 @@ func failed(a Answer) Answer {
 	}
 	a.Status = http.StatusBadRequest
 	if errors.As(a.Err, &field) {
-		a.Err = &BadRequest{field.Error()}
+		a.Err = &BadRequest{field.Field, field.Error()}
 	} else {
-		a.Err = &BadRequest{"the limiter takes no such request"}
+		a.Err = &BadRequest{"", "the limiter takes no such request"}
 	}
 	return a
 }

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	arguments = regexp.MustCompile(`(?s)\nlocal function whole\(.*?\nif bad then [^\n]*\n`)
+	arguments = regexp.MustCompile(`(?s)\nlocal argv, key, call.*?\nif not good then\n.*?\nend\n`)
 	muldiv    = regexp.MustCompile(`(?s)\n-- a \* b / c .*?\nend\n`)
 )
 

@@ -48,6 +48,7 @@ type Lines struct {
 	redact *Redactor
 	mu     sync.Mutex
 	busy   map[topic]*summary // topics that had a line within the last second
+	closed bool
 }
 
 // topic is what has lines of its own.
@@ -147,6 +148,12 @@ func (l *Lines) write(t topic, s summary) {
 }
 
 func (l *Lines) line(t topic, s summary) {
+	l.mu.Lock()
+	closed := l.closed
+	l.mu.Unlock()
+	if closed {
+		return
+	}
 	l.log.Warn("not decided", "limiter", t.limiter, "class", string(t.class),
 		"calls", s.calls, "maybe_counted", s.unknown, "last_key", l.redact.Redact(s.key))
 }
@@ -180,4 +187,13 @@ func (l *Lines) Flush() {
 	for t, s := range rest {
 		l.line(t, s)
 	}
+}
+
+// Close is Flush, after which nothing is written any more, so that a program has the last word in its log whatever it
+// leaves unanswered.
+func (l *Lines) Close() {
+	l.Flush()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
 }

@@ -105,6 +105,14 @@ func TestLinesAreFew(t *testing.T) {
 		lines.Flush()
 		time.Sleep(time.Minute)
 		expect("")
+		ask(gone, 1)
+		expect(fmt.Sprintf(of, "unreachable", 1, 0))
+		ask(gone, 3)
+		lines.Close()
+		expect(fmt.Sprintf(of, "unreachable", 3, 0))
+		ask(silent, 1)
+		time.Sleep(time.Minute)
+		expect("")
 	})
 }
 

@@ -61,10 +61,12 @@ var buckets = []float64{50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3
 //	ratelimit_decisions_total{limiter,outcome}   calls by what callers were told: see Outcomes
 //	ratelimit_decision_seconds{limiter}          how long calls took, failed ones too (histogram)
 //	ratelimit_failures_total{limiter,class}      failures by class, those too that a policy answered
+//	ratelimit_bad_requests_total{limiter,reason} requests that no limiter was asked about: see Bad
 //	ratelimit_script_loads_total{limiter}        how often a server did not know the script and was given it
+//	ratelimit_recalled_total{limiter}            of the calls that were denied, those answered from memory
 type Metrics struct {
-	decisions, failures, loads *prometheus.CounterVec
-	seconds                    *prometheus.HistogramVec
+	decisions, failures, loads, bad, recalled *prometheus.CounterVec
+	seconds                                   *prometheus.HistogramVec
 }
 
 // New registers the numbers, all of them 0. The error is the registry's, which has them already.
@@ -76,11 +78,13 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		decisions: counter("decisions_total", "Calls by what their callers were told.", "limiter", "outcome"),
 		failures:  counter("failures_total", "Calls that were not decided, by class.", "limiter", "class"),
 		loads:     counter("script_loads_total", "Times a server did not know the script and was given it.", "limiter"),
+		bad:       counter("bad_requests_total", "Requests that the limiter was not asked about, by what is wrong.", "limiter", "reason"),
+		recalled:  counter("recalled_total", "Calls that were denied from memory, without asking Redis.", "limiter"),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "ratelimit", Name: "decision_seconds", Help: "How long calls took, failed ones too.", Buckets: buckets,
 		}, []string{"limiter"}),
 	}
-	for _, c := range []prometheus.Collector{m.decisions, m.failures, m.loads, m.seconds} {
+	for _, c := range []prometheus.Collector{m.decisions, m.failures, m.loads, m.bad, m.recalled, m.seconds} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -103,6 +107,33 @@ func (m *Metrics) Limiter(name string, next limiter.Limiter) limiter.Limiter {
 
 // Loaded counts the loading of a script: it is what limiter.WithLoaded wants.
 func (m *Metrics) Loaded(name string) func() { return m.loads.WithLabelValues(name).Inc }
+
+// What may be wrong with a request that no limiter is asked about.
+const (
+	BadKey    = "key"    // none, or one that cannot be
+	BadCost   = "cost"   // no such cost
+	BadPath   = "path"   // there is nothing
+	BadMethod = "method" // it is asked otherwise
+	BadOther  = "other"
+)
+
+// Bad counts requests that the limiter was not asked about, by one of the reasons; any other is BadOther.
+func (m *Metrics) Bad(name string) func(reason string) {
+	reasons := map[string]prometheus.Counter{}
+	for _, reason := range []string{BadKey, BadCost, BadPath, BadMethod, BadOther} {
+		reasons[reason] = m.bad.WithLabelValues(name, reason)
+	}
+	return func(reason string) {
+		if c, known := reasons[reason]; known {
+			c.Inc()
+			return
+		}
+		reasons[BadOther].Inc()
+	}
+}
+
+// Recalled counts refusals from memory: it is what policy.DenyCache wants.
+func (m *Metrics) Recalled(name string) func() { return m.recalled.WithLabelValues(name).Inc }
 
 // Failed counts failures by class, of which open and closed policies tell nobody else: it is what policy.Policy wants.
 func (m *Metrics) Failed(name string) func(context.Context, error) {

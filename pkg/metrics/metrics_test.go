@@ -179,6 +179,26 @@ func TestLoadsAreThoseOfTheServer(t *testing.T) {
 	}
 }
 
+// What a deny cache answers is a denial like others, and counted beside.
+func TestRefusalsFromMemoryAreCounted(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	m := registered(t, registry)
+	l, err := policy.WithDenyCache(limiter.Func(func(context.Context, string, int64) (limiter.Decision, error) {
+		return limiter.Decision{RetryAfter: time.Hour}, nil
+	}), policy.DenyCache{Answered: m.Recalled("x")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		_, _ = m.Limiter("x", l).Check(t.Context(), "secret", 1)
+	}
+	got := values(t, registry)
+	if !got[`ratelimit_recalled_total{limiter="x"} 4`] || !got[`ratelimit_decisions_total{limiter="x",outcome="denied"} 5`] {
+		t.Errorf("%v", got)
+	}
+}
+
 // fails is a limiter that ends every call in err.
 func fails(err error) limiter.Limiter {
 	return limiter.Func(func(context.Context, string, int64) (limiter.Decision, error) { return limiter.Decision{}, err })

@@ -70,6 +70,9 @@ type Rule struct {
 	// AtOnce says that the limit is of how many hold at one instant, each from its admission until it gives back or its
 	// window is over. Most then says what is admitted if nobody gives anything back.
 	AtOnce bool
+	// Recalls says that the limiter which keeps this rule may answer refusals from memory. These bear no server time, repeat
+	// what its process was told before, less the time since, and agree with the rule at some instant of the call.
+	Recalls bool
 	// Untold are fields that the limiter which claims this rule does not tell, or rounds: they are not compared, and it
 	// is judged by the rest. The limiters of this module tell all.
 	Untold Fields

@@ -36,3 +36,24 @@ func Example() {
 	// gcra: unreachable: connection refused - may have been counted: false
 	// false 2s true <nil>
 }
+
+// A client that hammers costs Redis nothing while it has to wait.
+func ExampleWithDenyCache() {
+	asked := 0
+	redis := limiter.Func(func(context.Context, string, int64) (limiter.Decision, error) {
+		asked++
+		return limiter.Decision{RetryAfter: time.Minute, ResetAfter: time.Minute}, nil
+	})
+	l, err := policy.WithDenyCache(redis, policy.DenyCache{})
+	if err != nil {
+		log.Fatal(err) // a semaphore, or a number that cannot be
+	}
+	for range 1000 {
+		if d, err := l.Check(context.Background(), "client-1", 1); err != nil || d.Allowed {
+			log.Fatal(d, err)
+		}
+	}
+	fmt.Println("asked", asked, "time")
+	// Output:
+	// asked 1 time
+}

@@ -1,5 +1,6 @@
 // Package policy decides what a caller is told when its limiter cannot decide: a decorator around any limiter, with a
-// mode that has to be named and a time within which there is an answer.
+// mode that has to be named and a time within which there is an answer. Another decorator, WithDenyCache, tells a client
+// that has to wait so from memory, where the limiter need not be asked.
 //
 // Each call gets a deadline. What the limiter decides by then passes through untouched. Where it fails, the mode
 // answers: Error hands the error on, Open allows and Closed denies, both marked Degraded, so that nobody takes them for

@@ -40,6 +40,12 @@ const (
 // were decided by another. The judgement is of all calls: broken if more was admitted than the rule has room for, even if
 // the loss alone is to blame.
 func JudgeFailover(ops []history.Op, rule model.Rule, course Course, dead int64) (Judgement, Loss) {
+	if asked, recalled := fromMemory(ops, rule); len(recalled) > 0 { // which may be of what was lost
+		j, loss := JudgeFailover(asked, rule, course, dead)
+		n := int64(len(recalled))
+		j.Attempts, j.Denied, j.Loose = j.Attempts+n, j.Denied+n, j.Loose+n
+		return j, loss
+	}
 	if _, untimed := countTimed(ops); untimed > 0 {
 		return JudgeCourse(ops, rule, course), Loss{} // it is bounded, and a bound does not tell a loss from a fault
 	}

@@ -48,7 +48,8 @@ type Judgement struct {
 	Holders    int64       // the most that certainly held at one instant, by a rule of how many at once
 	Replayed   int64       // decisions that the model was asked about, in an exact replay
 	Settled    int64       // lost calls of which later replies tell that they had counted
-	Loose      int64       // decisions that a lost call kept from being replayed, and that are no more generous than the rule
+	Recalled   int64       // refusals from memory that agree with the rule
+	Loose      int64       // decisions that a lost call kept from being compared, and that are no more generous than the rule
 	Difference *Difference // the first decision that the model does not make, in an exact replay
 	Worst      *Interval   // by which the rule is broken most; nil if it is not, or was not looked for
 	Apart      bool        // inconclusive only because no two clients overlapped, which another run may mend
@@ -88,8 +89,8 @@ func Judge(ops []history.Op, rule model.Rule, first, last history.Reading) Judge
 			"%s bears %d, a time that the server's clock did not show while it was under way", name(op), op.Decision.At.UnixMicro()))
 	}
 	timed, untimed := countTimed(ops)
-	if untimed == 0 {
-		return exact(ops, rule)
+	if untimed == 0 || rule.Recalls && timed > 0 {
+		return exactIn(ops, rule, Course{}.eras(), c.inOne)
 	}
 	j := byBound(ops, rule, c)
 	if timed > 0 && j.Verdict == Held { // else it would get away with a bound
@@ -99,17 +100,21 @@ func Judge(ops []history.Op, rule model.Rule, first, last history.Reading) Judge
 }
 
 // exact judges the calls on one fresh key by replaying them against the rule's model.
-func exact(ops []history.Op, rule model.Rule) Judgement { return exactIn(ops, rule, Course{}.eras()) }
+func exact(ops []history.Op, rule model.Rule) Judgement {
+	eras := Course{}.eras()
+	return exactIn(ops, rule, eras, inEras(eras))
+}
 
 // exactIn judges them on a clock that was set at times.
-func exactIn(ops []history.Op, rule model.Rule, eras []era) Judgement {
+func exactIn(ops []history.Op, rule model.Rule, eras []era, where spanned) Judgement {
 	absurd := incoherent(ops, rule)
 	ops, rule = told(ops, rule.Untold), rule.Told()
 	j := tally(ops, rule, untilSet(eras))
 	if absurd != nil {
 		return j.because(Broken, fmt.Sprintf("%s was told what no state explains: %s", name(absurd), describe(absurd.Decision)))
 	}
-	decided, lost, impossible := sorted(ops, eras)
+	others, recalled := fromMemory(ops, rule)
+	decided, lost, impossible := sorted(others, eras)
 	if impossible != nil {
 		return j.because(Broken, fmt.Sprintf("%s bears %d, a time that the server's clock did not show while it was under way",
 			name(impossible), impossible.Decision.At.UnixMicro()))
@@ -124,11 +129,19 @@ func exactIn(ops []history.Op, rule model.Rule, eras []era) Judgement {
 	}
 	found := replay(decided, lost, rule, eras)
 	j.Replayed, j.Settled, j.Loose = found.replayed, found.settledN, found.loose
+	misremembered, pressing, held := "", decided, "every decision replayed"
+	if len(recalled) > 0 {
+		misremembered = j.recall(recalled, recollect(decided, rule.Fresh, found.marks, where))
+		pressing = byCall(ops, func(history.Op) bool { return true })
+		held = fmt.Sprintf("%d decisions replayed, %d refusals from memory", j.Replayed, j.Recalled)
+	}
 	switch {
 	case found.difference != nil:
 		j.Difference = found.difference
 		j.Overshoot, j.Undershoot = max(j.Overshoot, found.over), max(j.Undershoot, found.under)
 		return j.because(Broken, found.difference.String())
+	case misremembered != "":
+		return j.because(Broken, misremembered)
 	case rule.AtOnce && j.Overshoot > 0:
 		return j.because(Broken, j.tooMany(ops[0].Request.Limit))
 	case found.excused && j.Overshoot == 0 && j.Undershoot == 0:
@@ -138,9 +151,9 @@ func exactIn(ops []history.Op, rule model.Rule, eras []era) Judgement {
 		j.Difference = found.open
 		return j.because(Broken, found.open.String())
 	case found.open != nil:
-		return j.pressed(decided, rule, fmt.Sprintf("%d decisions replayed, %d beside lost calls bounded", j.Replayed, j.Loose))
+		return j.pressed(pressing, rule, fmt.Sprintf("%d decisions replayed, %d beside lost calls bounded", j.Replayed+j.Recalled, j.Loose))
 	}
-	return j.pressed(decided, rule, "every decision replayed")
+	return j.pressed(pressing, rule, held)
 }
 
 // incoherent is the first decision that contradicts itself, whatever the state: a lost call excuses none of those.
@@ -206,8 +219,8 @@ func judgeCourse(ops []history.Op, rule model.Rule, course Course) Judgement {
 		}
 	}
 	timed, untimed := countTimed(ops)
-	if untimed == 0 {
-		j := exactIn(ops, rule, eras)
+	if untimed == 0 || rule.Recalls && timed > 0 {
+		j := exactIn(ops, rule, eras, inEras(eras))
 		if worst, _ := worstIn(ops, rule, eras); worst.Over() > 0 {
 			j.Worst, j.Overshoot = &worst, max(j.Overshoot, worst.Over())
 			if j.Verdict != Broken { // a replay cannot miss it: one of the two is wrong

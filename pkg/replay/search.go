@@ -47,6 +47,7 @@ type found struct {
 	replayed   int64       // decisions that the model makes too
 	loose      int64       // decisions made while the state was not known
 	settledN   int64       // lost calls of which later replies told that they had counted
+	marks      []mark      // what the key held; by a rule whose limiter may answer from memory
 	excused    bool        // nothing was known again at the end
 }
 
@@ -72,6 +73,7 @@ func replay(decided, lost []timed, rule model.Rule, eras []era) found {
 	for at := 0; at < len(decided); {
 		group := decided[at : at+tie(decided[at:])]
 		s.step(decided, at, group)
+		s.noted(group[0].at)
 		at += len(group)
 	}
 	s.excused = len(s.guesses) == 0

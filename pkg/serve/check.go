@@ -12,6 +12,7 @@ import (
 	"github.com/rlctl/rlctl/pkg/answer"
 	"github.com/rlctl/rlctl/pkg/httplimit"
 	"github.com/rlctl/rlctl/pkg/limiter"
+	"github.com/rlctl/rlctl/pkg/metrics"
 )
 
 // key is whose request it is.
@@ -75,18 +76,32 @@ func (c checked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, answer.Of(asked, a.Decision).Document())
 }
 
+// counted counts the requests that name no usable key or cost, which shadow mode lets pass, too.
+func counted(bad func(reason string)) func(*http.Request, httplimit.Answer) {
+	return func(_ *http.Request, a httplimit.Answer) {
+		var request *httplimit.BadRequest
+		if errors.As(a.Err, &request) {
+			bad(request.About)
+		}
+	}
+}
+
 // elsewhere answers whoever asks for a path that is not there.
-func elsewhere(w http.ResponseWriter, _ *http.Request) {
-	refuse(w, http.StatusNotFound, "there are /check?key=KEY&cost=N, /metrics and /healthz")
+func elsewhere(bad func(reason string)) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		bad(metrics.BadPath)
+		refuse(w, http.StatusNotFound, "there are /check?key=KEY&cost=N, /metrics and /healthz")
+	}
 }
 
 // get lets methods pass that only read, as far as HTTP is concerned.
-func get(next http.Handler) http.Handler {
+func get(next http.Handler, bad func(reason string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
 			next.ServeHTTP(w, r)
 			return
 		}
+		bad(metrics.BadMethod)
 		w.Header().Set("Allow", "GET, HEAD")
 		refuse(w, http.StatusMethodNotAllowed, "use GET")
 	})

@@ -22,16 +22,18 @@ type health struct {
 	limiter limiter.Limiter
 	timeout time.Duration
 	log     *slog.Logger
+	why     func(error) string
 	last    atomic.Pointer[state]
 }
 
 type state struct {
 	redis string
+	why   string // what Redis or the network said, for the log
 	at    time.Time
 }
 
-func newHealth(l limiter.Limiter, timeout time.Duration, log *slog.Logger) *health {
-	h := &health{limiter: l, timeout: timeout, log: log}
+func newHealth(l limiter.Limiter, p Plan) *health {
+	h := &health{limiter: l, timeout: p.Policy.Timeout, log: p.Log, why: p.why}
 	h.last.Store(&state{redis: "not asked yet", at: time.Now()})
 	return h
 }
@@ -50,7 +52,8 @@ func (h *health) poll(ctx context.Context) {
 	}
 }
 
-// ask peeks, which writes nothing, and logs when the answer is another than before.
+// ask peeks, which writes nothing, and logs when the answer is another than before, and why: it concerns no client, so
+// what Redis or the network said gives nobody away.
 func (h *health) ask(ctx context.Context) {
 	timed, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
@@ -58,17 +61,17 @@ func (h *health) ask(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	now := &state{answers, time.Now()}
+	now := &state{redis: answers, at: time.Now()}
 	if err != nil {
-		now.redis = class(err)
+		now.redis, now.why = class(err), h.why(err)
 	}
 	before := h.last.Swap(now)
 	switch {
-	case now.redis == before.redis:
+	case now.redis == before.redis && now.why == before.why:
 	case err == nil:
 		h.log.Info("redis answers")
 	default:
-		h.log.Warn("redis does not answer as it must", "class", now.redis)
+		h.log.Warn("redis does not answer as it must", "class", now.redis, "error", now.why)
 	}
 }
 

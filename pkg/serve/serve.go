@@ -60,6 +60,14 @@ type Plan struct {
 	Listen  string        // HOST:PORT; port 0 takes a free one
 	Shadow  bool          // let everything pass, and only count
 
+	// Hurry, if not nil, ends the wait for what is under way when the service is stopped.
+	Hurry context.Context
+	// Why puts what Redis or the network said into a few words; nil takes all of it.
+	Why func(error) string
+
+	DenyEntries int           // refusals that are answered from memory; 0 is none
+	DenyMaxAge  time.Duration // of one; 0 is the cache's own
+
 	Log   *slog.Logger
 	Ready func(url string) error // is told where the service is, when it can be reached
 }
@@ -78,10 +86,24 @@ func (e *ListenError) Unwrap() error { return e.Err }
 // ErrCutOff says that requests were still under way when the time for stopping was over.
 var ErrCutOff = errors.New("requests were cut off")
 
+// why puts a failed call into words.
+func (p Plan) why(err error) string {
+	if p.Why == nil {
+		return err.Error()
+	}
+	return p.Why(err)
+}
+
 // Validate names the flag at fault.
 func (p Plan) Validate(catalogue []target.Entry) error {
-	if _, err := target.Find(catalogue, p.Limiter); err != nil {
+	entry, err := target.Find(catalogue, p.Limiter)
+	switch {
+	case err != nil:
 		return fmt.Errorf("--limiter: %w", err)
+	case p.DenyEntries < 0 || p.DenyEntries > policy.MaxDenyEntries:
+		return fmt.Errorf("--deny-cache: want 0 to %d, got %d", policy.MaxDenyEntries, p.DenyEntries)
+	case p.DenyEntries > 0 && entry.Rule.AtOnce:
+		return fmt.Errorf("--deny-cache: %s may let a client pass before its wait is over, when somebody releases", entry.Name)
 	}
 	if _, _, err := net.SplitHostPort(p.Listen); err != nil {
 		return errors.New("--listen: want HOST:PORT")
@@ -104,6 +126,7 @@ func (p Plan) Run(ctx context.Context, catalogue []target.Entry) error {
 		p.Limit.Burst = 0 // or it would be told to clients
 		p.Log.Warn("--burst is ignored: the limiter is no bucket", "limiter", entry.Name)
 	}
+	p.caution(entry)
 	rdb, err := p.Conn.Open(0)
 	if err != nil {
 		return err
@@ -115,7 +138,6 @@ func (p Plan) Run(ctx context.Context, catalogue []target.Entry) error {
 	}
 	defer listener.Close()
 	lines := metrics.NewLines(p.Log, metrics.NewRedactor())
-	defer lines.Flush()
 	handler, h, err := p.handler(rdb, entry, lines)
 	if err != nil {
 		return err
@@ -123,7 +145,21 @@ func (p Plan) Run(ctx context.Context, catalogue []target.Entry) error {
 	polling, stop := context.WithCancel(context.Background())
 	defer stop()
 	go h.poll(polling)
-	return p.serve(ctx, listener, newServer(handler, p.Policy.Timeout, p.Log), graceTime)
+	begun, err := p.serve(ctx, listener, newServer(handler, p.Policy.Timeout, p.Log), graceTime)
+	stop()
+	lines.Close()
+	p.ended(begun, err)
+	return err
+}
+
+// caution warns of a limiter that does not do what a service wants.
+func (p Plan) caution(e target.Entry) {
+	if !e.Own() && e.Outside == nil {
+		p.Log.Warn("the limiter is for experiments: its flaw is on purpose", "limiter", e.Name, "flaw", e.Flaw, "instead", e.Twin)
+	}
+	if e.Rule.AtOnce {
+		p.Log.Warn("a slot comes back when its lease ends, and not before: nobody can release it here", "limiter", e.Name, "lease", p.Limit.Window)
+	}
 }
 
 // handler is the whole service.
@@ -145,19 +181,33 @@ func (p Plan) handler(rdb redis.UniversalClient, e target.Entry, lines *metrics.
 	if err != nil {
 		return nil, nil, err
 	}
-	around, err := httplimit.New(m.Limiter(e.Name, guarded), httplimit.Options{
-		Name: e.Name, Limit: p.Limit, Key: key, Cost: cost, Shadow: p.Shadow, Tell: true,
+	bad := m.Bad(e.Name)
+	remembered, err := p.remembered(guarded, m.Recalled(e.Name))
+	if err != nil {
+		return nil, nil, err
+	}
+	around, err := httplimit.New(m.Limiter(e.Name, remembered), httplimit.Options{
+		Name: e.Name, Limit: p.Limit, Key: key, Cost: cost, Shadow: p.Shadow, Tell: true, Decided: counted(bad),
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	h := newHealth(bare, p.Policy.Timeout, p.Log)
+	h := newHealth(bare, p)
 	mux := http.NewServeMux()
-	mux.Handle("/check", get(around(checked{e.Name, p.Limit})))
-	mux.Handle("/metrics", get(promhttp.HandlerFor(registry, promhttp.HandlerOpts{})))
-	mux.Handle("/healthz", get(h))
-	mux.HandleFunc("/", elsewhere)
+	mux.Handle("/check", get(around(checked{e.Name, p.Limit}), bad))
+	mux.Handle("/metrics", get(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), bad))
+	mux.Handle("/healthz", get(h, bad))
+	mux.HandleFunc("/", elsewhere(bad))
 	return mux, h, nil
+}
+
+// remembered is the limiter behind a deny cache, if there is to be one: around the policy, so that a refusal from memory
+// needs no deadline.
+func (p Plan) remembered(l limiter.Limiter, answered func()) (limiter.Limiter, error) {
+	if p.DenyEntries == 0 {
+		return l, nil
+	}
+	return policy.WithDenyCache(l, policy.DenyCache{Entries: p.DenyEntries, MaxAge: p.DenyMaxAge, Answered: answered})
 }
 
 // newServer bounds what clients may send, and for how long. The limiter may take timeout.
@@ -179,30 +229,45 @@ func unread(next http.Handler) http.Handler {
 	})
 }
 
-// serve answers until ctx is done, and then, within the grace, all that have asked.
-func (p Plan) serve(ctx context.Context, listener net.Listener, server *http.Server, grace time.Duration) error {
+// serve answers until ctx is done, and then, within the grace, all that have asked. It returns when it began to stop.
+func (p Plan) serve(
+	ctx context.Context, listener net.Listener, server *http.Server, grace time.Duration,
+) (stopping time.Time, err error) {
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	p.announce(listener.Addr())
 	if err := p.Ready("http://" + listener.Addr().String()); err != nil {
 		_ = server.Close()
-		return err
+		return stopping, err
 	}
 	select {
 	case err := <-ended:
-		return fmt.Errorf("serve: %w", err)
+		return stopping, fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
 	p.Log.Info("stopping", "why", context.Cause(ctx))
-	within, cancel := context.WithTimeout(context.Background(), grace)
+	stopping = time.Now()
+	hurry := p.Hurry
+	if hurry == nil {
+		hurry = context.Background()
+	}
+	within, cancel := context.WithTimeout(hurry, grace)
 	defer cancel()
 	if server.Shutdown(within) != nil {
 		_ = server.Close()
-		p.Log.Warn("stopped, and requests were cut off", "after", grace)
-		return ErrCutOff
+		return stopping, ErrCutOff
 	}
-	p.Log.Info("stopped, and all requests were answered")
-	return nil
+	return stopping, nil
+}
+
+// ended is the last line of the log.
+func (p Plan) ended(stopping time.Time, err error) {
+	switch {
+	case err == nil:
+		p.Log.Info("stopped, and all requests were answered")
+	case errors.Is(err, ErrCutOff):
+		p.Log.Warn("stopped, and requests were cut off", "after", time.Since(stopping).Round(time.Millisecond))
+	}
 }
 
 // rested tells that a breaker begins to leave Redis alone, or ends to.
@@ -219,6 +284,9 @@ func (p Plan) announce(at net.Addr) {
 		"burst", p.Limit.Capacity(), "redis", p.Conn, "on_failure", p.Policy.Mode, "timeout", p.Policy.Timeout, "shadow", p.Shadow}
 	if b := p.Policy.Breaker; b.Failures > 0 {
 		about = append(about, "breaker_after", b.Failures, "breaker_for", b.Pause)
+	}
+	if p.DenyEntries > 0 {
+		about = append(about, "deny_cache", p.DenyEntries, "deny_cache_age", p.DenyMaxAge)
 	}
 	p.Log.Info("serving", about...)
 	if tcp, ok := at.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {

@@ -34,7 +34,8 @@ type rig struct {
 // TestOtherMethodsAreRefused, with what may be used instead.
 func TestOtherMethodsAreRefused(t *testing.T) {
 	asked := 0
-	h := get(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	bad := 0
+	h := get(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }), func(string) { bad++ })
 	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "get", "X"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(method, "/check?key=a", nil))
@@ -45,8 +46,8 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 	for _, method := range []string{"GET", "HEAD"} {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, "/check?key=a", nil))
 	}
-	if asked != 2 {
-		t.Errorf("asked %d times", asked)
+	if asked != 2 || bad != 6 {
+		t.Errorf("asked %d times, %d were bad", asked, bad)
 	}
 }
 
@@ -79,7 +80,7 @@ func newRig(t *testing.T, l limiter.Limiter, read, write, grace time.Duration) *
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- p.serve(ctx, listener, server, grace) }()
+	go func() { _, err := p.serve(ctx, listener, server, grace); done <- err }()
 	t.Cleanup(func() { stop(); server.Close() })
 	return &rig{t, listener.Addr().String(), stop, done}
 }

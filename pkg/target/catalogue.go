@@ -1,11 +1,15 @@
 package target
 
 import (
+	"slices"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/model"
 	"github.com/rlctl/rlctl/pkg/naive"
+	"github.com/rlctl/rlctl/pkg/policy"
+	"github.com/rlctl/rlctl/scripts"
 )
 
 // Catalogue is every limiter of this module, in the order of display: the default first, each naive row below the twin
@@ -81,6 +85,10 @@ func Catalogue() []Entry {
 		State: "string: time", Worst: "B+L-1",
 		Rule: model.GCRA(), New: atomic("gcra"),
 	}, {
+		Name: "cached-gcra", Summary: "gcra; who has to wait is told so from memory meanwhile", BrokenBy: Nothing,
+		State: "string: time", Worst: "B+L-1",
+		Rule: recalling(model.GCRA()), New: cachedGCRA,
+	}, {
 		Name: "semaphore", Summary: "at most L hold at once, until released or W is over", BrokenBy: Nothing,
 		State: "sorted set, an entry a holder", Worst: "L at every instant", Unit: true,
 		Rule: model.Semaphore(), New: semaphore,
@@ -103,6 +111,27 @@ func semaphore(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Optio
 		return nil, err // and no nil of a type
 	}
 	return s, nil
+}
+
+// recalling is the rule of a limiter that may answer refusals from memory.
+func recalling(rule model.Rule) model.Rule {
+	rule.Recalls = true
+	return rule
+}
+
+// cachedGCRA is the script of gcra, which ignores ids, behind a deny cache. A clock among the options is that of the cache:
+// the script decides on the server's in any case.
+func cachedGCRA(rdb redis.UniversalClient, l limiter.Limit, opts ...limiter.Option) (limiter.Limiter, error) {
+	const name = "cached-gcra"
+	if err := l.ValidateBucket(); err != nil {
+		return nil, limiter.Classify(name, err, false)
+	}
+	source, _ := scripts.Source("gcra")
+	bare, err := limiter.NewScript(rdb, name, source, l, append(slices.Clone(opts), limiter.WithClock(nil))...)
+	if err != nil {
+		return nil, err
+	}
+	return policy.WithDenyCache(bare, policy.DenyCache{IgnoresIDs: true, Clock: limiter.Apply(opts...).Clock})
 }
 
 // atomic makes the limiter of that name from its script.

@@ -16,7 +16,7 @@ func TestCatalogueIsWhole(t *testing.T) {
 	want := []string{
 		"sliding-log", "naive-log", "naive-pipeline", "charging-log", "compact-log", "sliding-counter",
 		"fixed-window", "naive-counter", "naive-expire",
-		"token-bucket", "naive-bucket", "local-bucket", "skewed-bucket", "watch-bucket", "gcra",
+		"token-bucket", "naive-bucket", "local-bucket", "skewed-bucket", "watch-bucket", "gcra", "cached-gcra",
 		"semaphore", "naive-semaphore", "skewed-semaphore",
 	}
 	var names []string
@@ -75,8 +75,8 @@ func TestRowsImitateTheirTwins(t *testing.T) {
 func TestFind(t *testing.T) {
 	for name, want := range map[string]string{
 		"gcra":            "",
-		"gcr":             "gcra",
-		"GCRA":            "gcra",
+		"gcr":             "gcra cached-gcra",
+		"GCRA":            "gcra cached-gcra",
 		"sliding-lgo":     "sliding-log",
 		"bucket":          "token-bucket naive-bucket local-bucket",
 		"naive-conter":    "naive-counter",
@@ -114,7 +114,7 @@ func TestExtend(t *testing.T) {
 		tail = append(tail, e.Name)
 	}
 	if !slices.Equal(tail, []string{
-		"gcra", "naive-gcra", "semaphore", "naive-semaphore", "skewed-semaphore", "rival", "racy-rival",
+		"gcra", "naive-gcra", "cached-gcra", "semaphore", "naive-semaphore", "skewed-semaphore", "rival", "racy-rival",
 	}) {
 		t.Errorf("the last rows are %v", tail)
 	}

@@ -27,7 +27,9 @@ type guide struct {
 
 func isLog(e target.Entry) bool { return strings.HasSuffix(e.Name, "-log") }
 
-func isBucket(e target.Entry) bool { return e.Name == "gcra" || strings.HasSuffix(e.Name, "-bucket") }
+func isBucket(e target.Entry) bool {
+	return strings.HasSuffix(e.Name, "gcra") || strings.HasSuffix(e.Name, "-bucket")
+}
 
 // capacity is the largest cost that e ever passes.
 func capacity(e target.Entry, l limiter.Limit) int64 {

@@ -22,7 +22,7 @@ type mutant struct {
 	wrong string
 }
 
-// zoo is all mutants: scripts, then clients.
+// zoo is all mutants: scripts, then clients, then memories.
 func zoo() ([]mutant, error) {
 	table, err := os.ReadFile("../../testdata/mutants/scripts.txt")
 	if err != nil {
@@ -33,6 +33,13 @@ func zoo() ([]mutant, error) {
 		return nil, err
 	}
 	for _, c := range spoiledClients() {
+		m, err := c.mutant()
+		if err != nil {
+			return nil, err
+		}
+		mutants = append(mutants, m)
+	}
+	for _, c := range spoiledCaches() {
 		m, err := c.mutant()
 		if err != nil {
 			return nil, err

@@ -45,11 +45,11 @@ func (s *stage) set(now time.Time) {
 
 func (s *stage) pass(d time.Duration) { s.set(s.now.Add(d)) }
 
-// open makes e's limiter on this stage. What needs a clock of the caller's gets the same.
+// open makes e's limiter on this stage. What needs a clock of the caller's, or remembers by one, gets the same.
 func (s *stage) open(e target.Entry, l limiter.Limit) limiter.Limiter {
 	s.Helper()
 	var opts []limiter.Option
-	if !e.Atomic() {
+	if !e.Atomic() || e.Rule.Recalls {
 		opts = append(opts, limiter.WithClock(func() time.Time { return s.now }))
 	}
 	opened, err := e.New(s.rdb, l, opts...)

@@ -236,11 +236,11 @@ func showTime(t time.Time) string {
 	return fmt.Sprintf("after ms %d", t.UnixMilli())
 }
 
-// atomics are the rows of the catalogue that claim to keep their rule, of how many per time. The semaphore, of which
-// nobody asks more than one, has walks of its own.
+// atomics are the rows of the catalogue that claim to keep their rule, of how many per time, and ask each time. The
+// semaphore, of which nobody asks more than one, and what remembers refusals have walks of their own.
 func atomics() (rows []target.Entry) {
 	for _, e := range target.Catalogue() {
-		if e.Atomic() && !e.Rule.AtOnce {
+		if e.Atomic() && !e.Rule.AtOnce && !e.Rule.Recalls {
 			rows = append(rows, e)
 		}
 	}

@@ -218,7 +218,7 @@ func (z *zooRun) walk(t *testing.T) trials {
 		all[m.entry.Name] = walkOne(s, m.entry, m.of)
 	}
 	all["semaphore"] = walkOne(s, only("semaphore")[0], only("semaphore")[0])
-	for _, e := range atomics() {
+	for _, e := range slices.Concat(atomics(), only("cached-gcra")) {
 		all[e.Name] = walkOne(s, e, e)
 	}
 	return all
@@ -230,10 +230,14 @@ func walkOne(s *stage, e, of target.Entry) experiment.ZooTrial {
 	begun := time.Now()
 	g := &guide{rand.New(rand.NewPCG(1, 2)), of}
 	var lead func() (made int, err error)
-	if of.Rule.AtOnce {
+	switch {
+	case of.Rule.AtOnce:
 		w := newTurnstile(s, e)
 		lead = func() (int, error) { made, err := w.live(g.Rand, g.IntN(2) == 0, life); return len(made), err }
-	} else {
+	case of.Rule.Recalls:
+		w := &rememberers{stage: s, entry: e}
+		lead = func() (int, error) { return w.live(g.Rand, life) }
+	default:
 		w := newWalker(s, e)
 		lead = func() (int, error) { made, err := g.live(w, life); return len(made), err }
 	}
