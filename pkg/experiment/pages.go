@@ -10,7 +10,7 @@ import (
 )
 
 // FillPage fills the marked blocks of a page from results in a folder. A block of one result names its kind (race,
-// bench, mem, prove, zoo, peers, matrix, replaycheck) and holds what report FILE --format markdown shows; one of several results is called together.
+// bench, mem, prove, zoo, peers, matrix, replay, replaycheck) and holds what report FILE --format markdown shows; one of several results is called together.
 // Both end with what made it.
 func FillPage(page string, folder fs.FS) (string, error) {
 	return report.FillBlocks(page, func(kind string, files []string) (string, error) {
@@ -75,6 +75,8 @@ func kindOf(r Result) string {
 		return "peers"
 	case *MatrixResult:
 		return "matrix"
+	case *ReplayResult:
+		return "replay"
 	case *ReplayCheck:
 		return "replaycheck"
 	}

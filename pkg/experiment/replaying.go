@@ -92,9 +92,11 @@ func (r *replaying) count(b *accesslog.Batch) {
 }
 
 func (r *replaying) progress() {
-	if log := r.result.Log; r.Size > 0 {
+	log := &r.result.Log
+	switch {
+	case r.Size >= 1<<20:
 		r.env.Progress(log.Bytes>>20, r.Size>>20, fmt.Sprintf("MiB, %s requests", report.Int(log.Requests)))
-	} else {
+	case r.Size == 0: // of a pipe nobody knows how much will come
 		r.env.Progress(log.Lines, log.Lines, fmt.Sprintf("lines, %s requests", report.Int(log.Requests)))
 	}
 }

@@ -113,8 +113,12 @@ func (r *ReplayResult) setting() []report.Line {
 		return r.faults()
 	}
 	from, to := utcMicro(log.FromUS), utcMicro(log.ToUS)
+	end := time.RFC3339
+	if from.Format(time.DateOnly) == to.Format(time.DateOnly) {
+		end = "15:04:05Z07:00"
+	}
 	lines := []report.Line{report.Text("%s of %s in %s   %s to %s", report.Count(log.Requests, "request", "requests"),
-		report.Count(log.Clients, "client", "clients"), report.Duration(to.Sub(from)), from.Format(time.RFC3339), to.Format(time.RFC3339))}
+		report.Count(log.Clients, "client", "clients"), report.Duration(to.Sub(from)), from.Format(time.RFC3339), to.Format(end))}
 	return append(lines, r.faults()...)
 }
 
@@ -188,12 +192,13 @@ func (r *ReplayResult) strips() report.Strips {
 
 // charts draw the same.
 func (r *ReplayResult) charts() []report.Chart {
-	step := float64(r.Over.StepUS) / 60e6
+	unit, in := r.chartUnit()
+	step := float64(r.Over.StepUS) / float64(unit.Microseconds())
 	c := report.Chart{
 		Title: "Requests refused over time",
 		Note: fmt.Sprintf("%s in all, from %s on", report.Count(r.Log.Requests, "request", "requests"),
 			utcMicro(r.Log.FromUS).Format(time.RFC3339)),
-		X: report.Axis{Label: "minutes from the first request"},
+		X: report.Axis{Label: in + " from the first request"},
 		Y: report.Axis{Label: "refused per " + wholeWindow(r.Over.StepUS)},
 	}
 	for i, counts := range r.Over.Refused {
@@ -209,11 +214,24 @@ func (r *ReplayResult) charts() []report.Chart {
 	return []report.Chart{c}
 }
 
+// chartUnit is the unit of time that suits the length of the log.
+func (r *ReplayResult) chartUnit() (unit time.Duration, name string) {
+	switch span := time.Duration(r.Log.ToUS-r.Log.FromUS) * time.Microsecond; {
+	case span > 4*24*time.Hour:
+		return 24 * time.Hour, "days"
+	case span > 4*time.Hour:
+		return time.Hour, "hours"
+	case span > 4*time.Minute:
+		return time.Minute, "minutes"
+	}
+	return time.Second, "seconds"
+}
+
 // clients are those refused most, with a column a limit as far as there is room.
 func (r *ReplayResult) clients() report.Table {
 	t := report.Table{Columns: []report.Column{{Title: "REFUSED MOST", Wrap: 16}, {Title: "REQUESTS", Right: true}}}
 	for i, row := range r.Results {
-		t.Columns = append(t.Columns, report.Column{Title: r.named(row), Right: true, Wide: i > 2})
+		t.Columns = append(t.Columns, report.Column{Title: r.named(row), Right: true, Wide: i > 0})
 	}
 	for _, c := range r.Most {
 		cells := []report.Cell{report.Plain(c.Client), number(c.Requests)}
@@ -246,12 +264,17 @@ func (r *ReplayResult) foot() (lines []report.Line) {
 	return append(lines, r.next())
 }
 
-// next is how to try the mildest limit on real requests.
+// next is how to try a limit on real requests: the mildest of those that refuse anything.
 func (r *ReplayResult) next() report.Line {
 	if len(r.Results) == 0 {
 		return nil
 	}
 	row := r.mildest()
+	for _, other := range r.Results {
+		if other.Refused > 0 && (row.Refused == 0 || other.Refused < row.Refused) {
+			row = other
+		}
+	}
 	text := fmt.Sprintf("next: rlctl serve --shadow --limiter %s --limit %d/%s", row.Limiter, row.Limit, typedWindow(row.WindowUS))
 	if row.Burst > 0 {
 		text += fmt.Sprintf(" --burst %d", row.Burst)
