@@ -143,6 +143,8 @@ func TestASpecThatTheLogDoesNotBear(t *testing.T) {
 	}{
 		{"{\"b\":{\"c\":1,\"a\":2},\"a\":1}\n", accesslog.Spec{}, "time: want the name of the field; the first line has a, b.a, b.c"},
 		{"t,k\n", accesslog.Spec{Time: "t"}, "key: want the name of the field; the first line has t, k"},
+		{"1700000000,secret\n", accesslog.Spec{}, "time: want the name of the field; the first line has 2 fields"},
+		{"secret,a@b.c\n", accesslog.Spec{Time: "t", Key: "k"}, "time: the header has no t: it has 2 fields"},
 		{"t,k\n", accesslog.Spec{Time: "t", Key: "x"}, "key: the header has no x: it has t, k"},
 		{"t,k,k\n", accesslog.Spec{Time: "t", Key: "k"}, "key: the header has k twice: name a column by its number"},
 		{"1,2\n", accesslog.Spec{Time: "1", Key: "3"}, "key: want a column from 1 to 2, got 3"},

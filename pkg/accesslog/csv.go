@@ -2,6 +2,8 @@ package accesslog
 
 import (
 	"bytes"
+	"fmt"
+	"regexp"
 	"strconv"
 )
 
@@ -137,7 +139,18 @@ func column(flag, name string, names []string, header bool) (place int, err erro
 		}
 	}
 	if place < 0 && header {
-		return 0, refuse(flag, "the header has no %s: it has %s", name, listed(names))
+		return 0, refuse(flag, "the header has no %s: it has %s", name, titles(names))
 	}
 	return place, nil
+}
+
+// titles shows the fields of a first line that looks like a header, and of all others only how many there are: they may
+// hold what is not to be told.
+func titles(names []string) string {
+	for _, name := range names {
+		if !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_. -]*$`).MatchString(name) {
+			return fmt.Sprintf("%d fields", len(names))
+		}
+	}
+	return listed(names)
 }

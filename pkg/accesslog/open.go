@@ -140,7 +140,7 @@ func (l *Log) fields(first []byte) error {
 	}
 	for _, field := range []struct{ flag, name string }{{"time", s.Time}, {"key", s.Key}} {
 		if field.name == "" {
-			return refuse(field.flag, "want the name of the field; the first line has %s", listed(names(s, first)))
+			return refuse(field.flag, "want the name of the field; the first line has %s", fieldsOf(s, first))
 		}
 	}
 	if s.Format == JSON {
@@ -201,13 +201,14 @@ func (l *Log) unit(lines [][]byte) error {
 	return nil
 }
 
-// names are the fields that a line has.
-func names(s *Spec, line []byte) (names []string) {
+// fieldsOf lists the fields that a line has.
+func fieldsOf(s *Spec, line []byte) string {
 	if s.Format == JSON {
-		return members(line)
+		return listed(members(line))
 	}
+	var names []string
 	_ = eachField(line, s.Separator, func(field []byte) { names = append(names, string(field)) })
-	return names
+	return titles(names)
 }
 
 // listed shows names, but not a whole page of them.
