@@ -20,7 +20,7 @@ func main() {
 
 func run(ctx context.Context, args []string) int {
 	if len(args) != 2 || args[0] != "compare" {
-		return cmd.Main(ctx, args, os.Stdin, os.Stdout, os.Stderr, rivals.Entries()...)
+		return cmd.Main(ctx, args, os.Stdin, os.Stdout, os.Stderr, rivals.Rows()...)
 	}
 	if err := compare(ctx, full(), args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)

@@ -2,6 +2,7 @@ package rivals
 
 import (
 	"context"
+	"errors"
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
@@ -29,16 +30,39 @@ func redisRate() Rival {
 	}
 }
 
+// gathered is redisRate over the client's autopipeline, which it is not used with by itself: for the time that its script
+// takes in a pipeline.
+func gathered() target.Entry {
+	e := redisRate().Entry
+	e.Name, e.Summary = "redis_rate-auto", "redis_rate over go-redis's AutoPipeline"
+	e.New = adapt(e.Name, limiter.Limit.ValidateBucket, func(rdb redis.UniversalClient, l limiter.Limit) (taker, error) {
+		auto, ok := rdb.(interface {
+			AutoPipeline() (*redis.AutoPipeliner, error)
+		})
+		if !ok {
+			return nil, errors.New("this client has no autopipeline")
+		}
+		pipeliner, err := auto.AutoPipeline()
+		if err != nil {
+			return nil, err
+		}
+		r, _ := openRedisRate(rdb, l)
+		r.(*rate).limiter = redis_rate.NewLimiter(pipeliner)
+		return r, nil
+	})
+	return e
+}
+
 type rate struct {
 	limiter *redis_rate.Limiter
 	limit   redis_rate.Limit
 }
 
 func openRedisRate(rdb redis.UniversalClient, l limiter.Limit) (taker, error) {
-	return rate{redis_rate.NewLimiter(rdb), redis_rate.Limit{Rate: int(l.Events), Burst: int(l.Capacity()), Period: l.Window}}, nil
+	return &rate{redis_rate.NewLimiter(rdb), redis_rate.Limit{Rate: int(l.Events), Burst: int(l.Capacity()), Period: l.Window}}, nil
 }
 
-func (r rate) take(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
+func (r *rate) take(ctx context.Context, key string, cost int64) (limiter.Decision, error) {
 	got, err := r.limiter.AllowN(ctx, key, r.limit, int(cost))
 	if err != nil {
 		return limiter.Decision{}, err
@@ -50,4 +74,4 @@ func (r rate) take(ctx context.Context, key string, cost int64) (limiter.Decisio
 	return d, nil
 }
 
-func (r rate) forget(ctx context.Context, key string) error { return r.limiter.Reset(ctx, key) }
+func (r *rate) forget(ctx context.Context, key string) error { return r.limiter.Reset(ctx, key) }

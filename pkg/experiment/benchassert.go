@@ -1,11 +1,14 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/perf/benchmath"
 
 	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/report"
@@ -13,25 +16,28 @@ import (
 )
 
 // assertion is what must hold of one figure: of one row, of one limiter's rows, or of those of all limiters, the floors
-// left out.
+// left out. The figure is held against a number, or against a multiple of what another row of the same bench has: then
+// round by round, so that what slowed a round down slowed both.
 type assertion struct {
-	text          string
-	limiter, path string // empty is any
-	figure        string
-	op            string
-	bound         float64
+	text              string
+	limiter, path     string // empty is any
+	figure            string
+	op                string
+	bound             float64
+	against, withPath string // the other row, if there is one; no path is that of the row itself
 }
 
-var assertionForm = regexp.MustCompile(`^(?:(.+):)?\s*([a-z0-9_]+)\s*(<=|>=|<|>)\s*([0-9.eE+-]+)$`)
+var assertionForm = regexp.MustCompile(`^(?:(.+):)?\s*([a-z0-9_]+)\s*(<=|>=|<|>)\s*([0-9.eE+-]+)(?:\s*\*\s*(.+))?$`)
 
 // parseAssertion reads what --assert gives, such as gcra/denied:script_us<6. An error does not name the flag.
 func parseAssertion(text string) (assertion, error) {
 	m := assertionForm.FindStringSubmatch(text)
 	if m == nil {
-		return assertion{}, fmt.Errorf("%q: want [LIMITER[/PATH]:]FIGURE<NUMBER, with <, <=, > or >=", text)
+		return assertion{}, fmt.Errorf("%q: want [LIMITER[/PATH]:]FIGURE<NUMBER[*LIMITER[/PATH]], with <, <=, > or >=", text)
 	}
 	a := assertion{text: text, figure: m[2], op: m[3]}
 	a.limiter, a.path, _ = strings.Cut(strings.TrimSpace(m[1]), "/")
+	a.against, a.withPath, _ = strings.Cut(strings.TrimSpace(m[5]), "/")
 	var err error
 	if a.bound, err = strconv.ParseFloat(m[4], 64); err != nil || known(a.bound) == nil {
 		return assertion{}, fmt.Errorf("%q: %q is not a number", text, m[4])
@@ -85,8 +91,12 @@ func (p Bench) assertions(rows []target.Entry) ([]assertion, error) {
 		switch {
 		case a.limiter != "" && !slices.Contains(measured, a.limiter):
 			return nil, fmt.Errorf("--assert: %q: %s is not measured here", text, a.limiter)
+		case a.against != "" && !slices.Contains(measured, a.against):
+			return nil, fmt.Errorf("--assert: %q: %s is not measured here", text, a.against)
 		case a.path != "" && !slices.Contains(p.paths(), a.path):
 			return nil, fmt.Errorf("--assert: %q: the %s path is not measured here", text, a.path)
+		case a.withPath != "" && !slices.Contains(p.paths(), a.withPath):
+			return nil, fmt.Errorf("--assert: %q: the %s path is not measured here", text, a.withPath)
 		case a.figure == "lag_p99_us" && p.Rate == 0:
 			return nil, fmt.Errorf("--assert: %q: only a load with a --rate has a lag", text)
 		}
@@ -105,6 +115,12 @@ func (a assertion) check(rows []BenchRow) BenchCheck {
 		if !a.names(row) {
 			continue
 		}
+		if a.against != "" {
+			if c.Verdict, c.Reason = a.compare(rows, row); c.Verdict != replay.Held {
+				return c
+			}
+			continue
+		}
 		v := row.value(a.figure)
 		switch {
 		case v == nil:
@@ -120,6 +136,33 @@ func (a assertion) check(rows []BenchRow) BenchCheck {
 		}
 	}
 	return c
+}
+
+// compare holds a row against another, by the 95 % interval of the median of the ratios of their rounds.
+func (a assertion) compare(rows []BenchRow, row *BenchRow) (replay.Verdict, string) {
+	path := cmp.Or(a.withPath, row.Path)
+	i := slices.IndexFunc(rows, func(r BenchRow) bool { return r.Limiter == a.against && (r.Path == path || floor(r.Limiter)) })
+	if i < 0 {
+		return replay.Inconclusive, fmt.Sprintf("%s, %s was not measured", a.against, path)
+	}
+	ours, theirs := row.samples(a.figure), rows[i].samples(a.figure)
+	if len(ours) == 0 || len(ours) != len(theirs) {
+		return replay.Inconclusive, fmt.Sprintf("%s, %s: %s was not measured in the rounds of both", row.Limiter, row.Path, a.figure)
+	}
+	for i := range ours {
+		ours[i] /= theirs[i]
+	}
+	s := benchmath.AssumeNothing.Summary(sample(ours), confidence)
+	text := fmt.Sprintf("%s, %s: %s is %.3f of that of %s, %.3f to %.3f", row.Limiter, row.Path, a.figure, s.Center, a.against, s.Lo, s.Hi)
+	switch {
+	case unbounded(s):
+		return replay.Inconclusive, text + ": too few rounds for an interval"
+	case a.holds(s.Lo) && a.holds(s.Hi):
+		return replay.Held, text
+	case !a.holds(s.Lo) && !a.holds(s.Hi):
+		return replay.Broken, text
+	}
+	return replay.Inconclusive, text
 }
 
 func (a assertion) names(row *BenchRow) bool {
@@ -156,8 +199,11 @@ func (r *BenchResult) Verdict() replay.Verdict {
 func (r *BenchResult) checks() (lines []report.Line) {
 	for _, c := range r.Checks {
 		text, tone := "assert "+c.Assert+": "+string(c.Verdict), report.Good
+		if c.Reason != "" {
+			text += ": " + c.Reason
+		}
 		if c.Verdict != replay.Held {
-			text, tone = text+": "+c.Reason, report.Warn
+			tone = report.Warn
 		}
 		if c.Verdict == replay.Broken {
 			tone = report.Bad

@@ -53,6 +53,45 @@ func TestAssertions(t *testing.T) {
 	}
 }
 
+// TestAssertionsAgainstAnotherRow compares round by round: that all rounds of both were slow in turn tells nothing.
+func TestAssertionsAgainstAnotherRow(t *testing.T) {
+	row := func(limiter, path string, script ...float64) BenchRow {
+		r := BenchRow{Limiter: limiter, Path: path}
+		for _, v := range script {
+			r.Samples = append(r.Samples, BenchFigures{Script: new(v)})
+		}
+		return r
+	}
+	rows := []BenchRow{
+		row("gcra", "allowed", 5, 10, 15, 20, 25, 30), row("gcra", "denied", 4, 4, 4, 4, 4, 4),
+		row("rival", "allowed", 10, 20, 30, 40, 50, 60), row("rival", "denied", 2, 2, 2, 8, 8, 8), row("slow", "allowed", 9, 9),
+		row("short", "allowed", 1, 1), row(target.FloorEmpty, "allowed", 2, 2, 2, 2, 2, 2),
+	}
+	for text, want := range map[string]replay.Verdict{
+		"gcra/allowed:script_us<0.51*rival":             replay.Held,
+		"gcra/allowed:script_us<=0.5*rival/allowed":     replay.Held,
+		"gcra/allowed:script_us<0.49*rival":             replay.Broken,
+		"gcra/denied:script_us<1*rival":                 replay.Inconclusive, // 2 and 0.5
+		"gcra:script_us<3*rival":                        replay.Held,
+		"gcra/denied:script_us<=2*" + target.FloorEmpty: replay.Held,
+		"gcra/denied:script_us<2*" + target.FloorEmpty:  replay.Broken,
+		"gcra/denied:script_us<1*gcra/allowed":          replay.Held,
+		"gcra/allowed:script_us<1*short":                replay.Inconclusive, // other rounds
+		"slow/allowed:script_us<100*short":              replay.Inconclusive, // too few for an interval
+		"gcra/allowed:p99_us<1*rival":                   replay.Inconclusive,
+		"gcra/allowed:script_us<1*rival/mixed":          replay.Inconclusive,
+	} {
+		a, err := parseAssertion(text)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if c := a.check(rows); c.Verdict != want || c.Reason == "" {
+			t.Errorf("%+v, want %s", c, want)
+		}
+	}
+}
+
 func TestAssertionsThatSayNothing(t *testing.T) {
 	for _, text := range []string{"", "p99_us", "p99_us=5", "p99<5", "p99_us<", "p99_us<x", "p99_us<1e999", "gcra p99_us<5", "<5"} {
 		if a, err := parseAssertion(text); err == nil {
@@ -62,6 +101,8 @@ func TestAssertionsThatSayNothing(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"sliding-log:p99_us<5", "sliding-log is not measured here"},
 		{"gcra/mixed:p99_us<5", "the mixed path is not measured here"},
+		{"gcra:p99_us<5*sliding-log", "sliding-log is not measured here"},
+		{"gcra:p99_us<5*gcra/mixed", "the mixed path is not measured here"},
 		{"lag_p99_us<5", "only a load with a --rate has a lag"},
 	} {
 		p := Bench{Limiters: []string{"gcra"}, Asserts: []string{c.text}}

@@ -83,6 +83,9 @@ func (c autoClient) Process(ctx context.Context, cmd redis.Cmder) error {
 	return c.auto.Process(ctx, cmd)
 }
 
+// AutoPipeline is the one that is in use, for limiters that want it as their own client.
+func (c autoClient) AutoPipeline() (*redis.AutoPipeliner, error) { return c.auto, nil }
+
 // take makes the keys and takes from each what its path wants taken before.
 func (m *measuring) take(ctx context.Context) error {
 	if m.Measured.Path != Denied {
