@@ -7,7 +7,7 @@ ifeq ($(shell git rev-parse --verify -q HEAD 2>/dev/null),)
 export GOFLAGS += -buildvcs=false
 endif
 
-.PHONY: help demo test busted check build results peers bars matrix pages clean
+.PHONY: help demo test busted check build results peers bars matrix replay pages clean
 
 help:
 	@echo 'make demo     race every limiter against 20 processes on a private Redis'
@@ -18,6 +18,7 @@ help:
 	@echo 'make peers    measure limiters of other libraries beside ours, in under 5 minutes'
 	@echo 'make bars     hold the limiters to multiples of what others cost, round by round, in some minutes'
 	@echo 'make matrix   try the limiters on servers of other makes and versions, from Debian packages, in some minutes'
+	@echo 'make replay   hold replay against a real Redis over a million requests, in about two minutes'
 	@echo 'make pages    make pictures and tables again from what was measured'
 	@echo 'make clean    remove what was built'
 
@@ -68,6 +69,12 @@ matrix:
 	@sh tools/setup.sh redis cc
 	$(GO) build -buildvcs=auto -o bin/rlctl .
 	$(GO) run ./internal/matrix
+
+# A log of a million requests through the models, and the same requests through Redis.
+replay:
+	@sh tools/setup.sh redis cc
+	$(GO) build -buildvcs=auto -o bin/rlctl .
+	$(GO) run ./internal/whatif
 
 pages: build
 	$(GO) run ./internal/results pages

@@ -102,6 +102,7 @@ func newRoot(e *env) *cobra.Command {
 		newRace(e, conn),
 		newProve(e, conn),
 		newJudge(e),
+		newReplay(e),
 		newBench(e, conn),
 		newMem(e, conn),
 		newCheck(e, conn),

@@ -20,16 +20,18 @@ type Result interface {
 // kinds are the results that can be read back, by their schema. A reader that knows version n reads no other.
 func kinds() map[string]func() Result {
 	return map[string]func() Result{
-		RaceSchema:       func() Result { return &RaceResult{} },
-		BenchSchema:      func() Result { return &BenchResult{} },
-		GeneratorSchema:  func() Result { return &GeneratorResult{} },
-		MemSchema:        func() Result { return &MemResult{} },
-		ProveSchema:      func() Result { return &ProveResult{} },
-		JudgeSchema:      func() Result { return &JudgeResult{} },
-		ZooSchema:        func() Result { return &ZooResult{} },
-		PeersSchema:      func() Result { return &PeersResult{} },
-		MatrixSchema:     func() Result { return &MatrixResult{} },
-		ComparisonSchema: func() Result { return &Comparison{} },
+		RaceSchema:        func() Result { return &RaceResult{} },
+		BenchSchema:       func() Result { return &BenchResult{} },
+		GeneratorSchema:   func() Result { return &GeneratorResult{} },
+		MemSchema:         func() Result { return &MemResult{} },
+		ProveSchema:       func() Result { return &ProveResult{} },
+		JudgeSchema:       func() Result { return &JudgeResult{} },
+		ReplaySchema:      func() Result { return &ReplayResult{} },
+		ReplayCheckSchema: func() Result { return &ReplayCheck{} },
+		ZooSchema:         func() Result { return &ZooResult{} },
+		PeersSchema:       func() Result { return &PeersResult{} },
+		MatrixSchema:      func() Result { return &MatrixResult{} },
+		ComparisonSchema:  func() Result { return &Comparison{} },
 	}
 }
 

@@ -10,8 +10,9 @@ import (
 )
 
 // FillPage fills the marked blocks of a page from results in a folder. A block of one result names its kind (race,
-// bench, mem, prove, zoo, peers, matrix) and holds what report FILE --format markdown shows; one of several results is called together,
-// one of what benches were held to checks, and one of what they come to on more servers scale. All end with what made it.
+// bench, mem, prove, zoo, peers, matrix, replay, replaycheck) and holds what report FILE --format markdown shows; one of
+// several results is called together, one of what benches were held to checks, and one of what they come to on more servers
+// scale. All end with what made it.
 func FillPage(page string, folder fs.FS) (string, error) {
 	return report.FillBlocks(page, func(kind string, files []string) (string, error) {
 		d, err := blockOf(kind, files, folder)
@@ -79,6 +80,10 @@ func kindOf(r Result) string {
 		return "peers"
 	case *MatrixResult:
 		return "matrix"
+	case *ReplayResult:
+		return "replay"
+	case *ReplayCheck:
+		return "replaycheck"
 	}
 	return "comparison"
 }

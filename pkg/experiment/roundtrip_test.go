@@ -128,6 +128,8 @@ func FuzzRead(f *testing.F) {
 		f.Add([]byte(`{"schema":"` + schema + `","limit":1,"results":[{}],"missing":[""]}`))
 		f.Add([]byte(`{"schema":"` + schema + `","config":{"limits":[0]},"results":[{"path":"allowed","floor_ratio":2,"apart":1,"spread":{"script_us":[1,2]},
 			"samples":[{"script_us":1}],"response_hdr":"x","ops":9,"clients":2,"shown":{"kind":"over","steps":[{"client":"Z","reply":"1"}],"gap":{}}}],
+			"log":{"requests":3,"reasons":[{"lines":2}]},"over_time":{"step_us":1,"requests":[1,-1,0],"refused":[[0,3,1],[1]]},
+			"most_refused":[{"refused":[1,2]}],"speeds":[{}],"faults":["x"],
 			"limiters":[{"log":true,"encodings":[{}],"passes":[{}]}],"million":[{}],"checks":[{}]}`))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -26,6 +26,9 @@ type log struct {
 // slice is the most entries that one admission trims.
 const slice = 1000
 
+// spare is how many trimmed entries a tape may hold beyond half of it.
+const spare = 256
+
 type tape struct {
 	entries []entry
 	last    map[string]int // the place of each id's newest entry
@@ -107,7 +110,7 @@ func (g log) decide(now int64, r Request) answer {
 
 // push appends n entries of one request.
 func (g log) push(now int64, id string, n int64) log {
-	if g.tape == nil || g.hi < len(g.tape.entries) || g.lo > g.hi/2+slice {
+	if g.tape == nil || g.hi < len(g.tape.entries) || g.lo > g.hi/2+spare {
 		g = g.copied(g.held())
 	}
 	for i := range n {
@@ -144,7 +147,7 @@ func (g log) held() []entry {
 
 // copied is g with these entries on a tape of its own.
 func (g log) copied(held []entry) log {
-	own := &tape{last: map[string]int{}}
+	own := &tape{entries: make([]entry, 0, len(held)+len(held)/2+1)}
 	for _, e := range held {
 		own.add(e)
 	}
@@ -156,6 +159,8 @@ func (p *tape) add(e entry) {
 	if e.id != "" {
 		if last, ok := p.last[e.id]; ok {
 			e.before = last
+		} else if p.last == nil {
+			p.last = map[string]int{}
 		}
 		p.last[e.id] = len(p.entries)
 	}

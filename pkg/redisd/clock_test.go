@@ -43,6 +43,10 @@ func TestClockFreezesToTheMicrosecond(t *testing.T) {
 			t.Errorf("frozen at %d: TIME says %d, a script %d", us, plain, inScript)
 		}
 	}
+	// A thread that sleeps until a time of day would take a core for itself.
+	if bg, err := c.ConfigGet(t.Context(), "jemalloc-bg-thread").Result(); err != nil || bg["jemalloc-bg-thread"] != "no" {
+		t.Errorf("jemalloc's thread runs: %v, %v", bg, err)
+	}
 }
 
 func TestClockRunsAheadBehindAndReal(t *testing.T) {

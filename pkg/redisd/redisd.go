@@ -151,6 +151,9 @@ func (s *Server) run(ctx context.Context) error {
 		}
 		args = append([]string{sentinelState, "--sentinel"}, args...)
 	}
+	if s.clock != nil { // its background thread sleeps until a time of day, which under a clock that stands still is never
+		args = append(args, "--jemalloc-bg-thread", "no")
+	}
 	cmd := exec.Command(s.prog.path, append(args, s.opts.Args...)...)
 	// The server works in its folder and is told relative paths only, which no TMPDIR can make too long or unfit.
 	// An unknown locale would stop a server from 7.2 on.

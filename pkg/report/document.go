@@ -44,6 +44,7 @@ type Document struct {
 	Head    []Line     // for a person: the answer first,
 	Table   Table      // the evidence under it,
 	Bars    []Bars     // more evidence, on a terminal,
+	Strips  Strips     // and over time,
 	Foot    []Line     // and what to type next
 	More    []Document // further parts for a person, who sees their head, table and foot
 	Charts  []Chart
@@ -95,6 +96,11 @@ func (d Document) writeText(w io.Writer, s Style) error {
 		head += "\n"
 	}
 	body += s.lines(barLines(d.Bars, s))
+	if strips := s.lines(d.Strips.lines(s)); strips != "" {
+		if body += strips; len(d.Foot) > 0 {
+			body += "\n"
+		}
+	}
 	if _, err = io.WriteString(w, head+body+s.lines(d.Foot)); err != nil {
 		return err
 	}
@@ -119,8 +125,10 @@ func (d Document) writeMarkdown(w io.Writer) error {
 	for _, l := range d.Head {
 		parts = append(parts, Style{}.Line(l))
 	}
-	if body != "" {
-		parts = append(parts, body)
+	for _, part := range []string{body, d.Strips.markdown()} {
+		if part != "" {
+			parts = append(parts, part)
+		}
 	}
 	for _, l := range d.Foot {
 		parts = append(parts, Style{}.Line(l))

@@ -1,0 +1,230 @@
+package accesslog
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Log is a log that was opened.
+type Log struct {
+	in    *bufio.Reader
+	spec  Spec
+	parse parser
+	taken []string
+}
+
+// headSize is how much of a log is looked at before it is read, in bytes, and headLines how many lines of it.
+const (
+	headSize  = 64 << 10
+	headLines = 20
+)
+
+// ErrEmpty is the error of a log without a line that is not blank.
+var ErrEmpty = errors.New("the log has no lines")
+
+// Open looks at the beginning of a log. A *SpecError says what of the spec is missing or does not fit; an error that is
+// none is one of reading, or the cause of a context that ended while nothing came.
+func Open(ctx context.Context, r io.Reader, s Spec) (*Log, error) {
+	l := &Log{in: bufio.NewReaderSize(r, headSize), spec: s}
+	var head []byte
+	var err error
+	looked := make(chan struct{})
+	go func() {
+		head, err = l.head()
+		close(looked)
+	}()
+	select {
+	case <-looked:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if bytes.HasPrefix(head, []byte("\x1f\x8b")) {
+		return nil, refuse("input", "the log is compressed: gunzip -c FILE, and - for FILE")
+	}
+	if mark := []byte("\xef\xbb\xbf"); bytes.HasPrefix(head, mark) {
+		_, _ = l.in.Discard(len(mark)) // it was seen
+		head = head[len(mark):]
+	}
+	lines := l.first(head, err == nil)
+	if len(lines) == 0 {
+		return nil, ErrEmpty
+	}
+	if err := l.decide(lines); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// head is what there is of the beginning, a whole line at least if there is one.
+func (l *Log) head() (head []byte, err error) {
+	for err == nil && len(head) < headSize && bytes.IndexByte(bytes.TrimLeft(head, " \t\r\n"), '\n') < 0 {
+		_, err = l.in.Peek(len(head) + 1)
+		head, _ = l.in.Peek(l.in.Buffered())
+	}
+	return head, err
+}
+
+// first are the first lines that are not blank. What is cut off at the end of the head is no line.
+func (l *Log) first(head []byte, cut bool) (lines [][]byte) {
+	for len(head) > 0 && len(lines) < headLines {
+		line, rest, ended := bytes.Cut(head, []byte("\n"))
+		if !ended && cut && len(lines) > 0 {
+			break
+		}
+		switch line = bytes.TrimSuffix(line, []byte("\r")); {
+		case len(bytes.TrimSpace(line)) > 0:
+			lines = append(lines, line)
+		case len(lines) == 0:
+			l.parse.skip++
+		}
+		head = rest
+	}
+	return lines
+}
+
+// decide settles what the spec leaves open.
+func (l *Log) decide(lines [][]byte) (err error) {
+	s := &l.spec
+	if s.Separator == 0 {
+		s.Separator = ','
+	}
+	if s.Format == "" {
+		if s.Format, err = recognise(lines, s.Separator); err != nil {
+			return err
+		}
+		l.take("read as %s", s.Format)
+	}
+	if err := l.fields(lines[0]); err != nil {
+		return err
+	}
+	l.parse.spec = *s
+	return l.unit(lines)
+}
+
+func (l *Log) take(format string, args ...any) {
+	l.taken = append(l.taken, fmt.Sprintf(format, args...))
+}
+
+// recognise tells the format of the first line that has one for sure; what is neither JSON nor the combined format is CSV.
+func recognise(lines [][]byte, separator byte) (Format, error) {
+	c := newCombined(CombinedFields()[0])
+	for _, line := range lines {
+		if i := space(line, 0); line[i] == '{' && value(line, i, 0) > 0 {
+			return JSON, nil
+		}
+		if _, wrong := c.find(line); wrong == "" {
+			return Combined, nil
+		}
+	}
+	if bytes.IndexByte(lines[0], separator) < 0 {
+		return "", refuse("input", "the first lines are neither JSON nor the combined log format, and have no separator: want one of %s",
+			strings.Join(Formats(), ", "))
+	}
+	return CSV, nil
+}
+
+// fields makes the finder that the format and the names of the fields want.
+func (l *Log) fields(first []byte) error {
+	s := &l.spec
+	if s.Format == Combined {
+		return l.combined()
+	}
+	for _, field := range []struct{ flag, name string }{{"time", s.Time}, {"key", s.Key}} {
+		if field.name == "" {
+			return refuse(field.flag, "want the name of the field; the first line has %s", fieldsOf(s, first))
+		}
+	}
+	if s.Format == JSON {
+		l.parse.finder = newObjects(*s)
+		return nil
+	}
+	t, header, err := newTable(*s, first)
+	if err != nil {
+		return err
+	}
+	l.parse.finder = t
+	if s.Header = header; header {
+		l.parse.skip++
+	}
+	return nil
+}
+
+func (l *Log) combined() error {
+	s := &l.spec
+	switch {
+	case s.Time != "":
+		return refuse("time", "the combined log format has only one, in brackets")
+	case s.Cost != "":
+		return refuse("cost-field", "the combined log format has none")
+	case s.Key == "":
+		s.Key = CombinedFields()[0]
+	case !slices.Contains(CombinedFields(), s.Key):
+		return refuse("key", "the combined log format has %s", strings.Join(CombinedFields(), ", "))
+	}
+	l.parse.finder = newCombined(s.Key)
+	return nil
+}
+
+// unit tells what numbers count by the first line whose time is one.
+func (l *Log) unit(lines [][]byte) error {
+	if l.spec.Unit != "" {
+		return nil
+	}
+	if l.spec.Format == CSV && l.spec.Header {
+		lines = lines[1:]
+	}
+	for _, line := range lines {
+		f, wrong := l.parse.find(line)
+		if wrong != "" {
+			continue
+		}
+		n, ok := parseNumber(f.time)
+		if !ok {
+			return nil // whatever it is, it is no number
+		}
+		if l.spec.Unit, ok = n.unit(); !ok {
+			return refuse("time-unit", "the first time is a number and may count anything: want one of %s", strings.Join(Units(), ", "))
+		}
+		l.parse.spec.Unit = l.spec.Unit
+		l.take("times are taken for Unix %s (--time-unit %s)", l.spec.Unit.name(), l.spec.Unit)
+		return nil
+	}
+	return nil
+}
+
+// fieldsOf lists the fields that a line has.
+func fieldsOf(s *Spec, line []byte) string {
+	if s.Format == JSON {
+		return listed(members(line))
+	}
+	var names []string
+	_ = eachField(line, s.Separator, func(field []byte) { names = append(names, string(field)) })
+	return titles(names)
+}
+
+// listed shows names, but not a whole page of them.
+func listed(names []string) string {
+	const most = 20
+	if len(names) > most {
+		names = append(slices.Clone(names[:most]), "...")
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// Taken says in words what the log's beginning decided that the spec had left open.
+func (l *Log) Taken() []string { return l.taken }
+
+// Spec is the spec as the log is read by it.
+func (l *Log) Spec() Spec { return l.spec }
