@@ -75,7 +75,7 @@ func fromAMemory(op history.Op) bool { return op.Outcome == history.Decided && o
 func TestWhatIsRememberedHolds(t *testing.T) {
 	for name, rule := range recallingRules() {
 		for _, by := range []time.Duration{0, time.Hour, -10 * time.Second} {
-			for seed := range uint64(20) {
+			for seed := range uint64(8) {
 				ops, course := remembering(rule, 400, by, seed)
 				j := JudgeCourse(ops, rule, course)
 				local := int64(0)
@@ -123,7 +123,7 @@ func TestOneWrongMemoryIsFound(t *testing.T) {
 			spoiled := 0
 			for k := range ops {
 				was := ops[k]
-				if k%5 > 0 || !fromAMemory(was) || was.Decision.RetryAfter < time.Millisecond {
+				if k%7 > 0 || !fromAMemory(was) || was.Decision.RetryAfter < time.Millisecond {
 					continue
 				}
 				spoil(&ops[k])
@@ -133,7 +133,7 @@ func TestOneWrongMemoryIsFound(t *testing.T) {
 				}
 				ops[k] = was
 			}
-			if spoiled < 5 {
+			if spoiled < 4 {
 				t.Errorf("%s, %s: only %d were spoiled", name, what, spoiled)
 			}
 		}
@@ -213,7 +213,7 @@ func TestAMemoryThatIsLateIsFound(t *testing.T) {
 // TestALostCallAccusesNoMemory: it may have come in, and then a wait is longer than replies tell.
 func TestALostCallAccusesNoMemory(t *testing.T) {
 	for name, rule := range recallingRules() {
-		for seed := range uint64(20) {
+		for seed := range uint64(8) {
 			ops, course := remembering(rule, 400, 0, seed)
 			at := 80 + find(ops[80:], history.Op.Admitted)
 			ops[at].Outcome, ops[at].Decision = history.Unknown, limiter.Decision{}
