@@ -7,7 +7,7 @@ ifeq ($(shell git rev-parse --verify -q HEAD 2>/dev/null),)
 export GOFLAGS += -buildvcs=false
 endif
 
-.PHONY: help demo test busted check build results peers matrix replay pages clean
+.PHONY: help demo test busted check build results peers bars matrix replay pages clean
 
 help:
 	@echo 'make demo     race every limiter against 20 processes on a private Redis'
@@ -16,6 +16,7 @@ help:
 	@echo 'make build    build bin/rlctl'
 	@echo 'make results  measure again what the pages show, in under 15 minutes'
 	@echo 'make peers    measure limiters of other libraries beside ours, in under 5 minutes'
+	@echo 'make bars     hold the limiters to multiples of what others cost, round by round, in some minutes'
 	@echo 'make matrix   try the limiters on servers of other makes and versions, from Debian packages, in some minutes'
 	@echo 'make replay   hold replay against a real Redis over a million requests, in about two minutes'
 	@echo 'make pages    make pictures and tables again from what was measured'
@@ -55,6 +56,12 @@ peers: build
 	@sh tools/setup.sh redis cc
 	$(GO) build -C peers -buildvcs=auto -o ../bin/peers .
 	bin/peers compare results/peers.json
+	bin/rlctl report --readme
+
+bars: build
+	@sh tools/setup.sh redis cc
+	$(GO) build -C peers -buildvcs=auto -o ../bin/peers .
+	bin/peers bars results
 	bin/rlctl report --readme
 
 # Servers beside the system, none of them installed.

@@ -24,7 +24,7 @@ func newReport(e *env) *cobra.Command {
 			"allow it; ~ is a difference that the rounds do not show. With --fail-over it exits with 1 if the whole interval of a\n" +
 			"figure is past the threshold, and with 3 if only a part of one is. Other results are shown one after the other, and\n" +
 			"--svg and --html then draw what they show together: races and a bench give safety against price.\n" +
-			"report --readme fills the marked blocks of README.md and DESIGN.md in this folder.",
+			"report --readme fills the marked blocks of README.md, DESIGN.md and docs/scale.md in this folder.",
 		Example: "  rlctl report results/race.json --format markdown\n" +
 			"  rlctl report old.json new.json --fail-over 5%",
 		Args: func(c *cobra.Command, args []string) error {
@@ -41,11 +41,15 @@ func newReport(e *env) *cobra.Command {
 	flags.SortFlags = false
 	flags.Var(&failOver, "fail-over", "how much worse a figure of NEW may be, such as 5%")
 	flags.StringSliceVar(&p.Figures, "figure", experiment.DefaultFigures(), "`NAMES` of the figures to compare, as in JSON")
-	flags.BoolVar(&readme, "readme", false, "fill the marked blocks of README.md and DESIGN.md")
+	flags.BoolVar(&readme, "readme", false, "fill the marked blocks of README.md, DESIGN.md and docs/scale.md")
 	out := newResultFlags(c, report.BenchfmtFormat)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if readme {
-			return e.fillPages("README.md", "DESIGN.md")
+			pages := []string{"README.md", "DESIGN.md"}
+			if _, err := os.Stat(scalePage); err == nil {
+				pages = append(pages, scalePage)
+			}
+			return e.fillPages(pages...)
 		}
 		p.FailOver = failOver.value
 		results, err := readResults(e.stdin, args)
@@ -66,6 +70,9 @@ func newReport(e *env) *cobra.Command {
 	}
 	return c
 }
+
+// scalePage has blocks too, where there is one.
+const scalePage = "docs/scale.md"
 
 // readResults reads kept results. What cannot be read is a file that was not meant.
 func readResults(stdin io.Reader, names []string) (results []experiment.Result, err error) {

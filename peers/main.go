@@ -1,5 +1,6 @@
 // Peers is rlctl with the limiters of other libraries beside its own. It is a module of its own, so that nobody who uses
-// rlctl pulls those libraries in. What it does beyond rlctl is compare FILE, which make peers runs.
+// rlctl pulls those libraries in. What it does beyond rlctl is compare FILE, which make peers runs, and bars FOLDER, which
+// make bars does.
 package main
 
 import (
@@ -19,10 +20,14 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) int {
-	if len(args) != 2 || args[0] != "compare" {
+	own := map[string]func(context.Context, string) error{
+		"compare": func(ctx context.Context, file string) error { return compare(ctx, full(), file) },
+		"bars":    hold,
+	}
+	if len(args) != 2 || own[args[0]] == nil {
 		return cmd.Main(ctx, args, os.Stdin, os.Stdout, os.Stderr, rivals.Rows()...)
 	}
-	if err := compare(ctx, full(), args[1]); err != nil {
+	if err := own[args[0]](ctx, args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		return 1
 	}

@@ -56,7 +56,7 @@ func TestResultsAreThoseOfTheMatrix(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range files {
-		if !known[name] {
+		if !known[name] && !strings.HasPrefix(name, "results/bars-") {
 			t.Errorf("nothing makes %s", name)
 		}
 	}
@@ -65,7 +65,7 @@ func TestResultsAreThoseOfTheMatrix(t *testing.T) {
 // The blocks of the pages hold what results/ has now.
 func TestPagesShowTheResults(t *testing.T) {
 	atRoot(t)
-	for _, name := range []string{"README.md", "DESIGN.md"} {
+	for _, name := range []string{"README.md", "DESIGN.md", "docs/scale.md"} {
 		page, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -195,6 +195,18 @@ func (r *BenchResult) Verdict() replay.Verdict {
 	return verdict
 }
 
+// Checks are the assertions of several benches and what came of them.
+func Checks(benches []*BenchResult) report.Document {
+	d := report.Document{Table: report.Table{Columns: []report.Column{{Title: "WHAT IS TO HOLD"}, {Title: "MEASURED", Wrap: 24}, {Title: "VERDICT"}}}}
+	for _, r := range benches {
+		for _, c := range r.Checks {
+			d.Table.Add(report.Plain("`"+c.Assert+"`"), report.Plain(c.Reason), report.Plain(string(c.Verdict)))
+		}
+		d.Made = r.Env.line()
+	}
+	return d
+}
+
 // checks shows what came of the assertions.
 func (r *BenchResult) checks() (lines []report.Line) {
 	for _, c := range r.Checks {

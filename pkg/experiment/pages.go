@@ -10,8 +10,9 @@ import (
 )
 
 // FillPage fills the marked blocks of a page from results in a folder. A block of one result names its kind (race,
-// bench, mem, prove, zoo, peers, matrix, replay, replaycheck) and holds what report FILE --format markdown shows; one of several results is called together.
-// Both end with what made it.
+// bench, mem, prove, zoo, peers, matrix, replay, replaycheck) and holds what report FILE --format markdown shows; one of
+// several results is called together, one of what benches were held to checks, and one of what they come to on more servers
+// scale. All end with what made it.
 func FillPage(page string, folder fs.FS) (string, error) {
 	return report.FillBlocks(page, func(kind string, files []string) (string, error) {
 		d, err := blockOf(kind, files, folder)
@@ -39,6 +40,10 @@ func blockOf(kind string, files []string, folder fs.FS) (d report.Document, err 
 	switch {
 	case kind == "together" && len(results) > 1:
 		return Together(results), nil
+	case kind == "scale" && len(results) > 0:
+		return Scale(results), nil
+	case kind == "checks" && len(results) > 0:
+		return Checks(of[*BenchResult](results)), nil
 	case len(results) != 1:
 		return d, fmt.Errorf("%s wants one file, got %d; several are together", kind, len(results))
 	}

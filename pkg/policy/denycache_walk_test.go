@@ -96,7 +96,8 @@ func (w *world) ask(t *testing.T, times int) (local int) {
 		if w.faster > 0 { // what is left of a wait is told by the caller's clock
 			slack = 2 * w.limit.Window / time.Duration(w.faster)
 		}
-		if d.Allowed || want.Allowed || d.RetryAfter <= 0 || d.RetryAfter > want.RetryAfter+slack || d.ResetAfter > want.ResetAfter+slack {
+		longer := d.RetryAfter > want.RetryAfter+slack || d.ResetAfter > want.ResetAfter+slack
+		if d.Allowed || want.Allowed || d.RetryAfter <= 0 || longer {
 			t.Errorf("from memory %+v where the server says %+v", d, want)
 			return local
 		}

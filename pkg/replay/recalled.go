@@ -81,6 +81,7 @@ func inEras(eras []era) spanned {
 type recollection struct {
 	where    spanned
 	refused  map[memorized][]timed // decisions that bear a time, by call
+	longest  int64                 // ns: from the call of one of them until nobody can be told of it any more
 	returned []timed               // by return; at is the latest time so far
 	called   []timed               // by call; at is the earliest time from there on
 	marks    []mark
@@ -102,6 +103,7 @@ func recollect(decided []timed, fresh model.State, marks []mark, where spanned) 
 	slices.SortFunc(r.called, func(a, b timed) int { return cmp.Compare(a.Call, b.Call) })
 	for i, t := range r.called {
 		if t.Denied() {
+			r.longest = max(r.longest, t.Return-t.Call+t.Decision.RetryAfter.Nanoseconds())
 			by := memorized{t.Proc, t.Request.Cost}
 			r.refused[by] = append(r.refused[by], t)
 		}
@@ -128,13 +130,22 @@ func (r *recollection) of(op *history.Op) opinion {
 		return opinion{wrong: "admitted from memory"}
 	}
 	source, ok := r.source(op)
-	if !ok {
-		return opinion{wrong: "refused from memory what its process had not been refused so before"}
-	}
 	number, from, to := r.where(op)
-	if number < 0 || number != source.era() {
+	switch {
+	case ok && (number < 0 || number != source.era()):
 		return opinion{loose: true}
+	case ok:
+		return r.around(op, number, from, to, time.Duration(op.Return-source.Call)/drift)
+	case number >= 0:
+		if o := r.around(op, number, from, to, 0); o.want.Allowed {
+			return o
+		}
 	}
+	return opinion{wrong: "refused from memory what its process had not been refused so before"}
+}
+
+// around holds a refusal against what the key held while it was given. slack is by how much clocks may differ meanwhile.
+func (r *recollection) around(op *history.Op, number int64, from, to time.Time, slack time.Duration) opinion {
 	least, most := number<<eraBits+from.UnixMicro(), number<<eraBits+to.UnixMicro()
 	if i := sort.Search(len(r.returned), func(i int) bool { return r.returned[i].Return >= op.Call }); i > 0 {
 		least = max(least, r.returned[i-1].at)
@@ -142,8 +153,7 @@ func (r *recollection) of(op *history.Op) opinion {
 	if i := sort.Search(len(r.called), func(i int) bool { return r.called[i].Call > op.Return }); i < len(r.called) {
 		most = min(most, r.called[i].at-1) // what that left was not there yet
 	}
-	slack := time.Duration(op.Return-source.Call)/drift + 2*time.Microsecond // by which clocks differ, and states are known
-	return r.between(op, least, most, slack)
+	return r.between(op, least, most, slack+2*time.Microsecond) // states may be known to one, and waits are told in whole ones
 }
 
 // between looks for an instant at which the rule refuses for as long as is told. Of the time in which a key holds the same,
@@ -156,13 +166,15 @@ func (r *recollection) between(op *history.Op, least, most int64, slack time.Dur
 		}
 		at := max(least, r.marks[i].at) & (1<<eraBits - 1)
 		for _, state := range r.marks[i].states {
-			_, o.want = state.Check(time.UnixMicro(at), op.Request)
-			if o.want.RetryAfter == limiter.Never || o.want.RetryAfter+slack >= op.Decision.RetryAfter {
+			_, want := state.Check(time.UnixMicro(at), op.Request)
+			if want.RetryAfter == limiter.Never || want.RetryAfter+slack >= op.Decision.RetryAfter {
 				return opinion{}
+			}
+			if o.wrong == "" || !want.Allowed { // allowed is what it was at no instant refused
+				o = opinion{wrong: "refused from memory for longer than the rule refuses", want: want}
 			}
 		}
 	}
-	o.wrong = "refused from memory for longer than the rule refuses"
 	return o
 }
 
@@ -170,6 +182,9 @@ func (r *recollection) between(op *history.Op, least, most int64, slack time.Dur
 func (r *recollection) source(op *history.Op) (timed, bool) {
 	told := op.Decision
 	for _, t := range slices.Backward(r.refused[memorized{op.Proc, op.Request.Cost}]) {
+		if op.Call-t.Call > r.longest {
+			break
+		}
 		d := t.Decision
 		since := d.RetryAfter - told.RetryAfter
 		if t.Call <= op.Return && told.Remaining == d.Remaining && told.ResetAfter == max(0, d.ResetAfter-since) &&

@@ -35,7 +35,8 @@ func remembering(rule model.Rule, n int, by time.Duration, seed uint64) ([]histo
 			c.Steps = append(c.Steps, history.Step{Before: mono - 10, After: mono + 10})
 			mono += 1_000
 		}
-		op := history.Op{Proc: i % 4, Seq: int64(i), Outcome: history.Decided, Call: mono - r.Int64N(100_000), Return: mono + r.Int64N(100_000) + 1_000}
+		op := history.Op{Proc: i % 4, Seq: int64(i), Outcome: history.Decided}
+		op.Call, op.Return = mono-r.Int64N(100_000), mono+r.Int64N(100_000)+1_000
 		op.Request = model.Request{Limit: limit, Cost: 1 + int64(r.IntN(2)), ID: fmt.Sprint(i)}
 		by := memorized{op.Proc, op.Request.Cost}
 		sent := op.Call + r.Int64N(mono-op.Call+1)
@@ -83,8 +84,10 @@ func TestWhatIsRememberedHolds(t *testing.T) {
 						local++
 					}
 				}
-				if j.Verdict != Held || j.Recalled+j.Loose != local || j.Recalled < local*3/4 || local < 50 || by == 0 && j.Loose > 0 {
-					t.Fatalf("%s by %v, seed %d: %s: %s; %d of %d recalled, %d loose", name, by, seed, j.Verdict, j.Reason, j.Recalled, local, j.Loose)
+				pressed := local >= 50 && j.Recalled+j.Loose == local && j.Recalled >= local*3/4 && (by != 0 || j.Loose == 0)
+				if j.Verdict != Held || !pressed {
+					t.Fatalf("%s by %v, seed %d: %s: %s; %d of %d recalled, %d loose",
+						name, by, seed, j.Verdict, j.Reason, j.Recalled, local, j.Loose)
 				}
 				if !strings.Contains(j.Reason, "from memory") || j.Replayed+local != 400 {
 					t.Errorf("%s: %s, %d replayed", name, j.Reason, j.Replayed)
@@ -105,7 +108,8 @@ func TestOneWrongMemoryIsFound(t *testing.T) {
 		"one more left": func(op *history.Op) { op.Decision.Remaining++ },
 		"a longer wait": func(op *history.Op) { op.Decision.RetryAfter += time.Millisecond },
 		"both longer": func(op *history.Op) {
-			op.Decision.RetryAfter, op.Decision.ResetAfter = op.Decision.RetryAfter+time.Millisecond, op.Decision.ResetAfter+time.Millisecond
+			op.Decision.RetryAfter += time.Millisecond
+			op.Decision.ResetAfter += time.Millisecond
 		},
 		"both shorter": func(op *history.Op) {
 			op.Decision.RetryAfter, op.Decision.ResetAfter = op.Decision.RetryAfter/2, op.Decision.ResetAfter-op.Decision.RetryAfter/2
@@ -163,14 +167,15 @@ func TestAMemoryThatIsLateIsFound(t *testing.T) {
 				continue
 			}
 			since := time.Duration(op.Return - ms(6)).Truncate(time.Microsecond)
-			op.Decision = limiter.Decision{RetryAfter: refused.Decision.RetryAfter - since, ResetAfter: refused.Decision.ResetAfter - since}
 			if want == Held { // as one does that counts from when it was sent
-				op.Decision.RetryAfter, op.Decision.ResetAfter = 99*time.Microsecond, refused.Decision.ResetAfter-refused.Decision.RetryAfter+99*time.Microsecond
+				since = refused.Decision.RetryAfter - 99*time.Microsecond
 			}
+			op.Decision = limiter.Decision{RetryAfter: refused.Decision.RetryAfter - since, ResetAfter: refused.Decision.ResetAfter - since}
 			ops = append(ops, op)
 			course := Course{}
 			for n := int64(0); n < 60; n++ {
-				course.Readings = append(course.Readings, history.Reading{Server: at(ms(float64(n))), Before: ms(float64(n)) - 50_000, After: ms(float64(n)) + 50_000})
+				now := n * time.Millisecond.Nanoseconds()
+				course.Readings = append(course.Readings, history.Reading{Server: at(now), Before: now - 50_000, After: now + 50_000})
 			}
 			if j := JudgeCourse(ops, rule, course); j.Verdict != want || want == Broken && j.Undershoot != 1 {
 				t.Errorf("%s, %v ms late: %s: %s, under %d", name, lag, j.Verdict, j.Reason, j.Undershoot)
@@ -187,7 +192,8 @@ func TestAMemoryThatIsLateIsFound(t *testing.T) {
 			if j := JudgeCourse(ops, rule, course); j.Verdict != want {
 				t.Errorf("%s, %v ms late by another decision: %s: %s", name, lag, j.Verdict, j.Reason)
 			}
-			if full := ask(1, op.Return+ms(0.5), op.Return+ms(0.6), 7); full.Decision.Allowed { // which would explain it, but came later
+			// One that was asked for later would explain it.
+			if full := ask(1, op.Return+ms(0.5), op.Return+ms(0.6), 7); full.Decision.Allowed {
 				if j := JudgeCourse(ops, rule, course); j.Verdict != want {
 					t.Errorf("%s, %v ms late by a later decision: %s: %s", name, lag, j.Verdict, j.Reason)
 				}
@@ -215,6 +221,25 @@ func TestALostCallAccusesNoMemory(t *testing.T) {
 			if j := JudgeCourse(ops, rule, course); j.Verdict != Held || j.Recalled < 50 {
 				t.Errorf("%s, seed %d: %s: %s, %d recalled, %d loose", name, seed, j.Verdict, j.Reason, j.Recalled, j.Loose)
 			}
+		}
+	}
+}
+
+// TestAcrossAFailoverMemoriesAreNotCompared: what they tell may be of what was lost.
+func TestAcrossAFailoverMemoriesAreNotCompared(t *testing.T) {
+	for name, rule := range recallingRules() {
+		ops, course := remembering(rule, 400, 0, 1)
+		local := int64(0)
+		for i := range ops {
+			if fromAMemory(ops[i]) {
+				local++
+				ops[i].Decision.Remaining = 0
+			}
+		}
+		j, _ := JudgeFailover(ops, rule, course, ops[200].Call)
+		if j.Verdict != Held || j.Loose != local || j.Attempts != 400 || j.Replayed != 400-local {
+			t.Errorf("%s: %s: %s; %d of %d loose, %d attempts, %d replayed",
+				name, j.Verdict, j.Reason, j.Loose, local, j.Attempts, j.Replayed)
 		}
 	}
 }

@@ -61,7 +61,13 @@ func spoiledCaches() []spoiledCache {
 	return []spoiledCache{{
 		"refused-twice-as-long", "walk stress",
 		"A refusal is remembered for twice its wait.",
-		func(c *crude) { c.span = func(told limiter.Decision) time.Duration { return 2 * told.RetryAfter } },
+		func(c *crude) {
+			tells := c.tells
+			c.span = func(told limiter.Decision) time.Duration { return 2 * told.RetryAfter }
+			c.tells = func(told limiter.Decision, since time.Duration) limiter.Decision {
+				return tells(told, since-told.RetryAfter)
+			}
+		},
 	}, {
 		"refused-at-any-cost", "walk stress",
 		"A refusal is remembered for the client, whatever it asks for next: what is smaller could pass.",

@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlctl/rlctl/pkg/experiment"
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/model"
 	"github.com/rlctl/rlctl/pkg/policy"
+	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
@@ -51,7 +53,10 @@ func (w *rememberers) begin(l limiter.Limit) {
 		w.callers[i] = w.open(w.entry, l)
 	}
 	for i := range w.keys {
-		w.keys[i] = remembered{fmt.Sprint("life-", w.life, "-", i), w.entry.Rule.Fresh, 0, map[memory]int{}, map[memory]limiter.Decision{}}
+		w.keys[i] = remembered{
+			client: fmt.Sprint("life-", w.life, "-", i), state: w.entry.Rule.Fresh,
+			when: map[memory]int{}, waits: map[memory]limiter.Decision{},
+		}
 	}
 }
 
@@ -209,4 +214,28 @@ func (c *caller) commands() (n int) {
 		c.Fatal(err, scanned)
 	}
 	return n
+}
+
+// A race that lasts for many waits shows a memory that keeps what it was told for too long: nobody gets more, and some get
+// less than the rule gives. The same race holds for a sound one.
+func TestARaceOverManyWaits(t *testing.T) {
+	t.Parallel()
+	mutants, err := zoo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := experiment.Race{
+		Limiters: []string{"cached-gcra", "refused-twice-as-long"}, Limit: limiter.Limit{Events: 20, Window: 100 * time.Millisecond}, Cost: 1,
+		Procs: 4, Clients: 1, Attempts: 3_000, Rounds: 1, Prefix: "ratelimit", Private: true, Conn: target.Conn{Timeout: 20 * time.Second},
+	}.Run(t.Context(), newZooRun(mutants).env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range r.Results {
+		under := row.Limiter != "cached-gcra"
+		if (row.Verdict == replay.Broken) != under || (row.Undershoot > 0) != under || row.Overshoot > 0 || row.Recalled == 0 {
+			t.Errorf("%s: %s: %s; %d over, %d under, %d from memory",
+				row.Limiter, row.Verdict, row.Reason, row.Overshoot, row.Undershoot, row.Recalled)
+		}
+	}
 }

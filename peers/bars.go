@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/rlctl/rlctl/pkg/experiment"
+	"github.com/rlctl/rlctl/pkg/replay"
+	"github.com/rlctl/rlctl/pkg/target"
+)
+
+// bar is one bench and what is to hold of it, each a multiple of another row of the same bench.
+type bar struct {
+	name, command string
+	asserts       []string
+}
+
+// bars are what the limiters are held to. Events are whole microseconds apart in those of gcra: what it costs where they
+// are not stands in bench.json. A denied path needs a key that refills slower than it is asked.
+func bars() []bar {
+	ours := bar{"ours", "bench fixed-window sliding-counter token-bucket gcra sliding-log compact-log --pipeline 16 --limit 1000/1d " +
+		"--keys 16 --duration 6s --rounds 12", []string{
+		"compact-log/allowed:script_us<=0.78*sliding-log", "compact-log/denied:script_us<=0.55*sliding-log",
+		"fixed-window:script_us<=2.5*" + target.FloorTime, "sliding-counter:script_us<=1*token-bucket",
+	}}
+	for _, name := range []string{"fixed-window", "sliding-counter", "token-bucket", "gcra", "sliding-log", "compact-log"} {
+		ours.asserts = append(ours.asserts, name+"/denied:script_us<=1*"+name+"/allowed")
+	}
+	return []bar{
+		{"script-allowed", "bench gcra redis_rate-auto --autopipeline --path allowed --limit 1000000/1s --keys 2 --duration 8s --rounds 16",
+			[]string{"gcra:script_us<=0.95*redis_rate-auto"}},
+		{"script-denied", "bench gcra redis_rate-auto --autopipeline --path denied --limit 86400/1d --keys 16 --duration 8s --rounds 16",
+			[]string{"gcra:script_us<=0.90*redis_rate-auto"}},
+		{"client", "bench gcra redis_rate --clients 64 --limit 86400/1d --keys 16 --duration 8s --rounds 16",
+			[]string{"gcra:ops_per_sec>=1.05*redis_rate", "gcra:allocs<=10"}},
+		{"gathered", "bench gcra redis_rate --autopipeline --clients 512 --limit 86400/1d --keys 16 --duration 8s --rounds 16",
+			[]string{"gcra:ops_per_sec>=3*redis_rate", "gcra:allocs<=10"}},
+		ours,
+	}
+}
+
+// hold runs the benches, of which each prints what it came to, and keeps their results in a folder.
+func hold(ctx context.Context, folder string) error {
+	for _, b := range bars() {
+		file := filepath.Join(folder, "bars-"+b.name+".json")
+		args := append(strings.Fields(b.command), "--timeout", "5s", "--out", file)
+		for _, a := range b.asserts {
+			args = append(args, "--assert", a)
+		}
+		cmd := self(args...)
+		cmd.Stderr = os.Stderr
+		_, err := cmd.Output()
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && (exit.ExitCode() == 1 || exit.ExitCode() == 3) { // what does not hold is said as well
+			err = nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.command, err)
+		}
+		if err := tell(file); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// tell prints what came of a bench's assertions.
+func tell(file string) error {
+	kept, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+	read, err := experiment.Read(kept)
+	if err != nil {
+		return err
+	}
+	r, ok := read.(*experiment.BenchResult)
+	if !ok {
+		return fmt.Errorf("%s is no bench", file)
+	}
+	for _, c := range r.Checks {
+		fmt.Printf("%-12s %s   %s\n", word(c.Verdict), c.Assert, c.Reason)
+	}
+	return nil
+}
+
+func word(v replay.Verdict) string { return strings.ToLower(string(v)) }
