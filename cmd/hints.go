@@ -117,7 +117,7 @@ func explainSentinel(e redisError, why string) (what, hint string, ok bool) {
 	_, master, ok := strings.Cut(e.at, " sentinel ")
 	switch {
 	case !ok:
-	case errors.Is(e.err, redis.Nil):
+	case why == redis.Nil.Error():
 		return fmt.Sprintf("redis at %s: no master is called that", e.at), "what they are called: redis-cli SENTINEL MASTERS", true
 	case strings.HasPrefix(strings.ToLower(why), "unknown command 'sentinel'"):
 		return fmt.Sprintf("redis at %s: it is no sentinel", e.at), "ask one, often on port 26379, or leave out --sentinel-master " + master, true
