@@ -55,14 +55,28 @@ end
 local head = call('LINDEX', key, '0')
 local newest, offset, marked = -1, 0, false
 if head then
-  local at, skew = string.match(head, '^(%d+):?(%d*)$')
-  newest = at + 0
-  if skew ~= '' then offset, marked = skew + 0, true end
+  newest = tonumber(head)
+  if not newest then -- it carries the offset
+    local at, skew = string.match(head, '^(%d+):(%d+)$')
+    newest, offset, marked = at + 0, skew + 0, true
+  end
 end
 local time, pull = t + offset, false
 if newest > time then time, offset, pull = newest, newest - t, true end
 local expired = time - W
-local stamp = format('%d', time)
+
+local allowed, retry, write, deciding = 1, 0, false, -2^53 -- as no entry: older than any can be
+if n > L then
+  allowed, retry, write = 0, -1, pull
+elseif n == L and head then
+  deciding = newest
+elseif n > 0 and n < L then
+  deciding = (call('LINDEX', key, format('%d', L - n)) or deciding) + 0
+end
+if deciding > expired then
+  allowed, retry, write = 0, deciding + W - time, pull
+  if n == 1 and not pull then return {0, 0, retry, newest + W - time, t} end -- all L count, and nothing is written
+end
 
 -- How many of the oldest entries have expired, of a list whose head has not.
 local function dead(length)
@@ -78,21 +92,9 @@ local function dead(length)
   return low
 end
 
-local allowed, retry, write, deciding = 1, 0, false, nil
-if n > L then
-  allowed, retry, write = 0, -1, pull
-elseif n == L and n > 0 then
-  deciding = head and newest
-elseif n > 0 then
-  deciding = call('LINDEX', key, format('%d', L - n))
-end
-if deciding and deciding + 0 > expired then
-  allowed, retry, write = 0, deciding + W - time, pull
-end
-
 local count = 0
 if allowed == 1 and n > 0 then
-  local entries = {}
+  local stamp, entries = format('%d', time), {}
   for i = 1, n do entries[i] = stamp end
   if offset > 0 then entries[n] = format('%d:%d', time, offset) end
   local length = call('LPUSH', key, unpack(entries))
