@@ -124,6 +124,7 @@ func cases() []testCase {
 	old := doctor.SlowCall{At: now.Add(-48 * time.Hour), Took: 14 * ms, Command: "evalsha", Script: GCRA}
 	return []testCase{
 		{"version", change("info:redis_version=4.0.9"), doctor.Danger, "redis 4.0.9", "7.0"},
+		{"version", change("info:arch_bits=32"), doctor.Danger, "redis 7.0.15 of 32 bits", "64 bits"},
 		{"version", change("info:redis_version=6.2.6"), doctor.Warning, "redis 6.2.6", "7.0"},
 		{"version", change("info:redis_version=7.2.4", "info:valkey_version=8.1.1"), doctor.Fine, "valkey 8.1.1, which equals redis 7.2.4", ""},
 		{"version", change("info:redis_version=7.2.4", "info:redict_version=7.3.6"), doctor.Fine, "redict 7.3.6", ""},

@@ -26,6 +26,8 @@ func version(f Facts) Finding {
 	number, _, _ := strings.Cut(equals, ".")
 	major, err := strconv.Atoi(number)
 	switch {
+	case f.Info.Value["arch_bits"] == "32":
+		return seen(Danger, "%s of 32 bits", so).but("scripts write times that do not fit into its integers", "install one of 64 bits")
 	case err != nil:
 		return couldNot("the version reads " + equals)
 	case major < 5:
