@@ -34,6 +34,7 @@ func newHold(e *env, conn *connFlags) *cobra.Command {
 	flags.Var(&lease, "lease", "how long a slot stays taken after its holder has died")
 	flags.Var(&wait, "wait", "how long to wait for a slot; 0 asks once")
 	onFailure.register(c)
+	onFailure.registerBreaker(c)
 	flags.Lookup("on-failure").Usage = "if Redis does not decide: fail, run without a slot (open) or take it for no slot (closed)"
 	for _, name := range []string{"limit", "lease", "wait"} {
 		completeWords(c, name, nil)

@@ -24,7 +24,7 @@ type bar struct {
 // are not stands in bench.json. A denied path needs a key that refills slower than it is asked.
 func bars() []bar {
 	ours := bar{"ours", "bench fixed-window sliding-counter token-bucket gcra sliding-log compact-log --pipeline 16 --limit 1000/1d " +
-		"--keys 16 --duration 6s --rounds 12", []string{
+		"--keys 16 --duration 6s --rounds 20", []string{
 		"compact-log/allowed:script_us<=0.78*sliding-log", "compact-log/denied:script_us<=0.55*sliding-log",
 		"fixed-window:script_us<=2.5*" + target.FloorTime, "sliding-counter:script_us<=1*token-bucket",
 	}}
@@ -32,13 +32,13 @@ func bars() []bar {
 		ours.asserts = append(ours.asserts, name+"/denied:script_us<=1*"+name+"/allowed")
 	}
 	return []bar{
-		{"script-allowed", "bench gcra redis_rate-auto --autopipeline --path allowed --limit 1000000/1s --keys 2 --duration 8s --rounds 16",
+		{"script-allowed", "bench gcra redis_rate-auto --autopipeline --path allowed --limit 1000000/1s --keys 2 --duration 8s --rounds 40",
 			[]string{"gcra:script_us<=0.95*redis_rate-auto"}},
-		{"script-denied", "bench gcra redis_rate-auto --autopipeline --path denied --limit 86400/1d --keys 16 --duration 8s --rounds 16",
+		{"script-denied", "bench gcra redis_rate-auto --autopipeline --path denied --limit 86400/1d --keys 16 --duration 8s --rounds 40",
 			[]string{"gcra:script_us<=0.90*redis_rate-auto"}},
-		{"client", "bench gcra redis_rate --clients 64 --limit 86400/1d --keys 16 --duration 8s --rounds 16",
+		{"client", "bench gcra redis_rate --clients 64 --limit 86400/1d --keys 16 --duration 8s --rounds 40",
 			[]string{"gcra:ops_per_sec>=1.05*redis_rate", "gcra:allocs<=10"}},
-		{"gathered", "bench gcra redis_rate --autopipeline --clients 512 --limit 86400/1d --keys 16 --duration 8s --rounds 16",
+		{"gathered", "bench gcra redis_rate --autopipeline --clients 512 --limit 86400/1d --keys 16 --duration 8s --rounds 24",
 			[]string{"gcra:ops_per_sec>=3*redis_rate", "gcra:allocs<=10"}},
 		ours,
 	}

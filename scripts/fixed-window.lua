@@ -51,7 +51,8 @@ local e = t % W
 local cur, pull = 0, false
 local held = call('GET', key)
 if held then
-  local at, counted = string.match(held, '^(%d+) (%d+)$')
+  local _, _, at, counted = find(held, '^(%d+) (%d+)$')
+  at = at + 0
   local ahead = at - at % W - (t - e)
   if ahead == 0 then
     cur = counted + 0
@@ -75,4 +76,4 @@ if write then
   local left = reset + t % 1000
   call('SET', key, format('%d %d', t, cur), 'PX', format('%d', (left + -left % 1000) / 1000))
 end
-return {allowed, math.max(0, L - cur), retry, reset, t}
+return {allowed, cur < L and L - cur or 0, retry, reset, t}

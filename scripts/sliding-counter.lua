@@ -80,7 +80,8 @@ local e = t % W
 local cur, prev, pull = 0, 0, false
 local held = call('GET', key)
 if held then
-  local at, counted, before = string.match(held, '^(%d+) (%d+) (%d+)$')
+  local _, _, at, counted, before = find(held, '^(%d+) (%d+) (%d+)$')
+  at = at + 0
   local ahead = at - at % W - (t - e)
   if ahead == 0 then
     cur, prev = counted + 0, before + 0

@@ -59,17 +59,23 @@ func (w *worker) client(j Job) (redis.UniversalClient, error) {
 		return w.auto, nil
 	}
 	auto, ok := w.rdb.(interface {
-		AutoPipeline() (*redis.AutoPipeliner, error)
+		AutoPipelineWithOptions(*redis.AutoPipelineOptions) (*redis.AutoPipeliner, error)
 	})
 	if !ok {
 		return nil, errors.New("this client has no autopipeline")
 	}
-	pipeliner, err := auto.AutoPipeline()
+	pipeliner, err := auto.AutoPipelineWithOptions(gathering())
 	if err != nil {
 		return nil, fmt.Errorf("open the autopipeline: %w", err)
 	}
 	w.auto = autoClient{w.rdb, pipeliner}
 	return w.auto, nil
+}
+
+// gathering is how the client library gathers. Each caller waits for its own answer, so there is no order to keep, and
+// further batches are made while the server has the first; by itself the library lets them wait.
+func gathering() *redis.AutoPipelineOptions {
+	return &redis.AutoPipelineOptions{Unordered: true, MaxConcurrentBatches: 8}
 }
 
 // autoClient sends single commands through the autopipeline and all else as the client does.

@@ -12,8 +12,8 @@
 // Where Redis does not decide, a policy does. Error ends hold before the command has begun. Open runs the command without
 // a slot. Closed is no slot: it is asked for again for as long as the wait lasts. A lease that could not be renewed in
 // time is lost by all but Open, which lets the command run on without it. Neither makes up for anything afterwards: who
-// runs without a slot goes on without one. There is no breaker: hold asks a few times a lease, and a call that a breaker
-// kept back might have been the one to save it.
+// runs without a slot goes on without one. A breaker, if there is one, keeps back what asks for a slot, and no renewal: that
+// might be the one to save the lease.
 //
 // A call that was not answered may have taken a slot all the same, also long after hold has given up: a server that stood
 // still does what it was sent when it goes on. So whoever ends without a slot, for whatever reason, gives back what may be
@@ -51,7 +51,7 @@ type Plan struct {
 	Command []string      // its name and arguments, at least the name
 	Prefix  string
 	Conn    target.Conn   // Timeout, above 0, bounds each call
-	Policy  policy.Policy // what becomes of it where Redis does not decide; of it Mode and Failed
+	Policy  policy.Policy // what becomes of it where Redis does not decide; renewals are under none
 
 	Stdin          io.Reader // the command's own where they are files
 	Stdout, Stderr io.Writer
