@@ -36,7 +36,13 @@ func Scale(results []Result) report.Document {
 	return d
 }
 
-// scaled are the rows that were measured, without the floors.
+// sound tells whether a limiter is one to be used: of its own rule, and atomic.
+func sound(name string) bool {
+	e, err := target.Find(target.Catalogue(), name)
+	return err == nil && e.Atomic() && e.Twin == ""
+}
+
+// scaled are the rows of sound limiters that were measured.
 func (r *BenchResult) scaled() (rows [][]report.Cell) {
 	at := "one server"
 	if strings.HasPrefix(r.Env.Redis.At, "cluster") {
@@ -46,7 +52,7 @@ func (r *BenchResult) scaled() (rows [][]report.Cell) {
 		at += fmt.Sprintf(", %d a round trip", r.Config.Pipeline)
 	}
 	for _, row := range r.Results {
-		if floor(row.Limiter) || row.CPU == nil || row.WireBytes == nil {
+		if !sound(row.Limiter) || row.CPU == nil || row.WireBytes == nil {
 			continue
 		}
 		core := float64(time.Second/time.Microsecond) / *row.CPU
@@ -75,10 +81,7 @@ func (r *MemResult) scaled() report.Table {
 		{Title: "10 M", Right: true}, {Title: "100 M", Right: true}, {Title: "1 G", Right: true},
 	}}
 	for _, row := range r.Results {
-		if row.BytesPerKeyDelta == nil || row.Limit != 100 && row.Limit != 1000 {
-			continue
-		}
-		if e, err := target.Find(target.Catalogue(), row.Limiter); err != nil || !e.Atomic() || e.Twin != "" {
+		if row.BytesPerKeyDelta == nil || row.Limit != 100 && row.Limit != 1000 || !sound(row.Limiter) {
 			continue
 		}
 		line := []report.Cell{report.Plain(row.Limiter), number(row.Limit), number(round(*row.BytesPerKeyDelta))}
