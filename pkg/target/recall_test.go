@@ -219,6 +219,9 @@ func (c *caller) commands() (n int) {
 // A race that lasts for many waits holds for a sound memory. One that keeps for too long what it was told gets less than the
 // rule gives: most plainly where nobody else takes what comes free meanwhile.
 func TestARaceOverManyWaits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("its callers are processes: there is nothing for the race detector to see")
+	}
 	t.Parallel()
 	mutants, err := zoo()
 	if err != nil {
