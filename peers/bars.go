@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/rlctl/rlctl/pkg/experiment"
-	"github.com/rlctl/rlctl/pkg/replay"
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
@@ -44,53 +43,36 @@ func bars() []bar {
 	}
 }
 
-// hold runs the benches, of which each prints what it came to, and keeps their results in a folder.
-func hold(ctx context.Context, folder string) error {
+func (b bar) file(folder string) string { return filepath.Join(folder, "bars-"+b.name+".json") }
+
+func (b bar) args(folder string) []string {
+	args := append(strings.Fields(b.command), "--timeout", "5s", "--out", b.file(folder))
+	for _, a := range b.asserts {
+		args = append(args, "--assert", a)
+	}
+	return args
+}
+
+// holdBars runs the benches, tells what they were held to and what came of it, and keeps their results in a folder.
+func holdBars(ctx context.Context, folder string) error {
 	for _, b := range bars() {
-		file := filepath.Join(folder, "bars-"+b.name+".json")
-		args := append(strings.Fields(b.command), "--timeout", "5s", "--out", file)
-		for _, a := range b.asserts {
-			args = append(args, "--assert", a)
-		}
-		cmd := self(args...)
+		cmd := self(b.args(folder)...)
 		cmd.Stderr = os.Stderr
-		_, err := cmd.Output()
+		err := runUntil(ctx, cmd)
 		var exit *exec.ExitError
-		if errors.As(err, &exit) && (exit.ExitCode() == 1 || exit.ExitCode() == 3) { // what does not hold is said as well
+		if errors.As(err, &exit) && (exit.ExitCode() == 1 || exit.ExitCode() == 3) { // what does not hold is told as well
 			err = nil
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.command, err)
 		}
-		if err := tell(file); err != nil {
-			return err
+		r, err := kept[*experiment.BenchResult](b.file(folder))
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.command, err)
 		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		for _, c := range r.Checks {
+			fmt.Printf("%-12s %s   %s\n", c.Verdict, c.Assert, c.Reason)
 		}
 	}
 	return nil
 }
-
-// tell prints what came of a bench's assertions.
-func tell(file string) error {
-	kept, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer kept.Close()
-	read, err := experiment.Read(kept)
-	if err != nil {
-		return err
-	}
-	r, ok := read.(*experiment.BenchResult)
-	if !ok {
-		return fmt.Errorf("%s is no bench", file)
-	}
-	for _, c := range r.Checks {
-		fmt.Printf("%-12s %s   %s\n", word(c.Verdict), c.Assert, c.Reason)
-	}
-	return nil
-}
-
-func word(v replay.Verdict) string { return strings.ToLower(string(v)) }

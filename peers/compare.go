@@ -117,6 +117,7 @@ func runAs[R experiment.Result](ctx context.Context, c *comparison, command stri
 	words := append(strings.Fields(command), target.Names(c.rows)...)
 	file := filepath.Join(c.folder, strconv.Itoa(os.Getpid())+".json")
 	cmd := self(append(words, "--out", file)...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	err = runUntil(ctx, cmd)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && (exit.ExitCode() == 1 || exit.ExitCode() == 3) { // a limiter that breaks is a result
@@ -125,25 +126,33 @@ func runAs[R experiment.Result](ctx context.Context, c *comparison, command stri
 	if err != nil {
 		return result, fmt.Errorf("%s: %w", command, err)
 	}
-	kept, err := os.Open(file)
-	if err != nil {
-		return result, err
-	}
-	defer kept.Close()
-	read, err := experiment.Read(kept)
+	result, err = kept[R](file)
 	if err != nil {
 		return result, fmt.Errorf("%s: %w", command, err)
 	}
+	return result, nil
+}
+
+// kept is the result in a file.
+func kept[R experiment.Result](file string) (result R, err error) {
+	from, err := os.Open(file)
+	if err != nil {
+		return result, err
+	}
+	defer from.Close()
+	read, err := experiment.Read(from)
+	if err != nil {
+		return result, err
+	}
 	result, ok := read.(R)
 	if !ok {
-		return result, fmt.Errorf("%s: its result is a %T", command, read)
+		return result, fmt.Errorf("its result is a %T", read)
 	}
 	return result, nil
 }
 
 // runUntil runs a command that has a server to take away when it is interrupted.
 func runUntil(ctx context.Context, cmd *exec.Cmd) error {
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
 		return err
 	}

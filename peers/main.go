@@ -22,7 +22,7 @@ func main() {
 func run(ctx context.Context, args []string) int {
 	own := map[string]func(context.Context, string) error{
 		"compare": func(ctx context.Context, file string) error { return compare(ctx, full(), file) },
-		"bars":    hold,
+		"bars":    holdBars,
 	}
 	if len(args) != 2 || own[args[0]] == nil {
 		return cmd.Main(ctx, args, os.Stdin, os.Stdout, os.Stderr, rivals.Rows()...)

@@ -34,6 +34,31 @@ func quick() plan {
 	}
 }
 
+// TestBarsAreKept: what the pages show of the bars is what these commands came to, to their end, and of all that is asked.
+func TestBarsAreKept(t *testing.T) {
+	for _, b := range bars() {
+		r, err := kept[*experiment.BenchResult](b.file("../results"))
+		if err != nil {
+			t.Errorf("%v: make bars", err)
+			continue
+		}
+		if r.Partial || !strings.HasPrefix(r.Env.Command, "rlctl "+b.command+" --timeout 5s --out "+b.file("results")+" --assert ") {
+			t.Errorf("%s is of %s: make bars", b.name, r.Env.Command)
+		}
+		var asserts []string
+		for _, c := range r.Checks {
+			asserts = append(asserts, c.Assert)
+		}
+		if !slices.Equal(asserts, b.asserts) {
+			t.Errorf("%s was held to %q, want %q: make bars", b.name, asserts, b.asserts)
+		}
+	}
+	files, err := filepath.Glob("../results/bars-*")
+	if err != nil || len(files) != len(bars()) {
+		t.Errorf("%d files of %d bars, %v", len(files), len(bars()), err)
+	}
+}
+
 // TestCompare asks for nothing that depends on chance: nobody is over, and what the explorer finds it always finds.
 func TestCompare(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "peers.json")

@@ -116,8 +116,13 @@ func (a assertion) check(rows []BenchRow) BenchCheck {
 			continue
 		}
 		if a.against != "" {
-			if c.Verdict, c.Reason = a.compare(rows, row); c.Verdict != replay.Held {
+			verdict, reason := a.compare(rows, row)
+			if verdict == replay.Broken {
+				c.Verdict, c.Reason = verdict, reason
 				return c
+			}
+			if held == replay.Held {
+				held, c.Verdict, c.Reason = verdict, verdict, reason
 			}
 			continue
 		}

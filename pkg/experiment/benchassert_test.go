@@ -65,6 +65,7 @@ func TestAssertionsAgainstAnotherRow(t *testing.T) {
 	rows := []BenchRow{
 		row("gcra", "allowed", 5, 10, 15, 20, 25, 30), row("gcra", "denied", 4, 4, 4, 4, 4, 4),
 		row("rival", "allowed", 10, 20, 30, 40, 50, 60), row("rival", "denied", 2, 2, 2, 8, 8, 8), row("slow", "allowed", 9, 9),
+		row("late", "allowed", 5, 10, 15, 80, 100, 120), row("late", "denied", 20, 20, 20, 80, 80, 80),
 		row("short", "allowed", 1, 1), row(target.FloorEmpty, "allowed", 2, 2, 2, 2, 2, 2),
 	}
 	for text, want := range map[string]replay.Verdict{
@@ -73,6 +74,12 @@ func TestAssertionsAgainstAnotherRow(t *testing.T) {
 		"gcra/allowed:script_us<0.49*rival":             replay.Broken,
 		"gcra/denied:script_us<1*rival":                 replay.Inconclusive, // 2 and 0.5
 		"gcra:script_us<3*rival":                        replay.Held,
+		"late:script_us<1*rival":                        replay.Broken,       // the denied path; the allowed one tells nothing
+		"gcra:ops_per_sec<3*rival":                      replay.Inconclusive, // in no row
+		"gcra:script_us<0.49*rival":                     replay.Broken,       // whatever the other path
+		"gcra:script_us>0.51*rival":                     replay.Broken,
+		"gcra:script_us>0.49*rival":                     replay.Held,
+		"gcra:script_us<1*rival":                        replay.Inconclusive, // the denied path
 		"gcra/denied:script_us<=2*" + target.FloorEmpty: replay.Held,
 		"gcra/denied:script_us<2*" + target.FloorEmpty:  replay.Broken,
 		"gcra/denied:script_us<1*gcra/allowed":          replay.Held,

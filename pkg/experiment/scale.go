@@ -39,7 +39,7 @@ func Scale(results []Result) report.Document {
 // sound tells whether a limiter is one to be used: of its own rule, and atomic.
 func sound(name string) bool {
 	e, err := target.Find(target.Catalogue(), name)
-	return err == nil && e.Atomic() && e.Twin == ""
+	return err == nil && e.Atomic() && e.Own()
 }
 
 // scaled are the rows of sound limiters that were measured.

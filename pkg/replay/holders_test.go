@@ -129,7 +129,7 @@ func TestHoldersAreReplayed(t *testing.T) {
 			settled, unknown = settled+j.Settled, unknown+j.Unknown
 		}
 		ops, course = turnover(oneMore, 1500, 0, seed)
-		if j := JudgeCourse(ops, model.Semaphore(), course); j.Verdict != Broken || j.Holders != slots.Events+1 || j.Overshoot < 1 {
+		if j := JudgeCourse(ops, model.Semaphore(), course); j.Verdict != Broken || j.Holders != slots.Events+1 || j.Overshoot != 1 {
 			t.Errorf("seed %d, one more: %s: %s, %d held, overshoot %d", seed, j.Verdict, j.Reason, j.Holders, j.Overshoot)
 		}
 	}
