@@ -75,7 +75,7 @@ func runReplay(ctx context.Context, e *env, p experiment.Replay, name string, ou
 	if err := out.check(); err != nil {
 		return err
 	}
-	log, err := openInput(e.stdin, name)
+	log, err := openInput(ctx, e.stdin, name)
 	if err != nil {
 		return usage(err)
 	}
