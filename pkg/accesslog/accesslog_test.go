@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -162,11 +163,46 @@ func TestASpecThatTheLogDoesNotBear(t *testing.T) {
 			t.Errorf("%q, %+v: %v, want %s", c.text, c.spec, err, c.want)
 		}
 	}
-	for _, text := range []string{"", "\n \r\n"} {
-		if _, err := accesslog.Open(t.Context(), strings.NewReader(text), accesslog.Spec{}); !errors.Is(err, accesslog.ErrEmpty) {
-			t.Errorf("%q: %v", text, err)
+}
+
+// A log without lines is one that holds nothing, also when some come after its end was seen.
+func TestALogWithoutLines(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "\n \r\n", "\xef\xbb\xbf"} {
+		records, faults, all := read(t, text, accesslog.Spec{})
+		if len(records)+len(faults) > 0 || all.Lines != all.Blank || all.Lines != int64(strings.Count(text, "\n")) {
+			t.Errorf("%q: %q, %q, %+v", text, records, faults, all)
 		}
 	}
+	if _, err := accesslog.Open(t.Context(), strings.NewReader(strings.Repeat("\n", 1<<17)), accesslog.Spec{}); err == nil {
+		t.Error("a log that cannot be told from its beginning was opened")
+	}
+	ends := &endsTwice{texts: []string{"\n", "a,1\n"}}
+	l, err := accesslog.Open(t.Context(), ends, accesslog.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := 0
+	err = l.Each(t.Context(), func(b *accesslog.Batch) error {
+		broken += len(b.Faults)
+		return nil
+	})
+	if err != nil || broken != 1 {
+		t.Errorf("%d broken lines, %v; want 1", broken, err)
+	}
+}
+
+// endsTwice is a file that grows behind its end.
+type endsTwice struct{ texts []string }
+
+func (e *endsTwice) Read(p []byte) (int, error) {
+	if len(e.texts) == 0 || e.texts[0] == "" {
+		e.texts = e.texts[min(1, len(e.texts)):]
+		return 0, io.EOF
+	}
+	n := copy(p, e.texts[0])
+	e.texts[0] = e.texts[0][n:]
+	return n, nil
 }
 
 // silent is a pipe that nobody writes to after what it holds.

@@ -25,10 +25,7 @@ const (
 	headLines = 20
 )
 
-// ErrEmpty is the error of a log without a line that is not blank.
-var ErrEmpty = errors.New("the log has no lines")
-
-// Open looks at the beginning of a log. A *SpecError says what of the spec is missing or does not fit; an error that is
+// Open looks at the beginning of a log. One without lines, or with blank ones only, leaves open what it could not tell. A *SpecError says what of the spec is missing or does not fit; an error that is
 // none is one of reading, or the cause of a context that ended while nothing came.
 func Open(ctx context.Context, r io.Reader, s Spec) (*Log, error) {
 	l := &Log{in: bufio.NewReaderSize(r, headSize), spec: s}
@@ -55,13 +52,24 @@ func Open(ctx context.Context, r io.Reader, s Spec) (*Log, error) {
 		head = head[len(mark):]
 	}
 	lines := l.first(head, err == nil)
-	if len(lines) == 0 {
-		return nil, ErrEmpty
+	switch {
+	case len(lines) == 0 && err != nil:
+		l.parse.finder = nothing{}
+		return l, nil
+	case len(lines) == 0:
+		return nil, fmt.Errorf("the log begins with %d KiB of blank lines", headSize>>10)
 	}
 	if err := l.decide(lines); err != nil {
 		return nil, err
 	}
 	return l, nil
+}
+
+// nothing finds nothing in lines that came when a log without any had been read to its end.
+type nothing struct{}
+
+func (nothing) find([]byte) (f found, wrong string) {
+	return f, "written after the log's end had been seen"
 }
 
 // head is what there is of the beginning, a whole line at least if there is one.

@@ -192,3 +192,16 @@ func TestAReplaySurvivesItsJSON(t *testing.T) {
 	survives(t, NewReplayCheck(Provenance{Command: "make replay"}, Server{Version: "7.0.15", Private: true}, Put{Requests: 4}, r,
 		map[string]Refusals{"gcra": {Of: map[string]int64{"a": 1}, At: []int64{2000}}}, []ReplaySpeed{{Input: "csv", Rounds: 1, Median: 1e6}}, time.Second))
 }
+
+// A share is 0 or 100 % only if it is nothing or all.
+func TestPercentage(t *testing.T) {
+	t.Parallel()
+	for share, want := range map[float64]string{
+		0: "0 %", 1: "100 %", 0.5: "50 %", 0.315: "31.5 %", 1. / 3: "33.3 %", 0.0004: "0.04 %", 0.999: "99.9 %",
+		1 / 3e6: "< 0.0001 %", 1 - 1/3e6: "> 99.9999 %", 2_999_000. / 3e6: "99.9666 %", 2_999_990. / 3e6: "99.9996 %", 2e-6: "0.0002 %",
+	} {
+		if got := percentage(share); got != want {
+			t.Errorf("%v: %q, want %q", share, got, want)
+		}
+	}
+}
