@@ -165,6 +165,8 @@ func TestASpecThatTheLogDoesNotBear(t *testing.T) {
 		{"hello\n", accesslog.Spec{}, "input: the first lines are neither JSON nor the combined log format, and have no comma: want one of json, csv, combined, vhost_combined, or a --separator"},
 		{"v 192.0.2.7 - - [30/Nov/2025:06:58:52 +0000] \"GET /\" 200 1\n", accesslog.Spec{}, // a name with a space, or a host?
 			"input: the first lines are neither JSON nor the combined log format, and have no comma: want one of json, csv, combined, vhost_combined, or a --separator"},
+		{"2001:db8::1 - john smith [30/Nov/2025:06:58:52 +0000] \"GET /\" 200 1\n", accesslog.Spec{}, // which ends as a port does
+			"input: the first lines are neither JSON nor the combined log format, and have no comma: want one of json, csv, combined, vhost_combined, or a --separator"},
 		{"{\"a\":1}\n", accesslog.Spec{Format: accesslog.JSON, Separator: ';'}, "separator: only a CSV has one, and the log is read as json"},
 		{"x", accesslog.Spec{Format: accesslog.Combined, Header: true}, "header: only a CSV has one, and the log is read as combined"},
 		{"x", accesslog.Spec{Format: accesslog.VHost, Unit: accesslog.Millis}, "time-unit: the combined log format has no times that are numbers"},
