@@ -46,13 +46,12 @@ func (c combined) find(line []byte) (f found, wrong string) {
 	return f, wrong
 }
 
-// hasPort tells whether a line begins with a host, a port and an address, as no line of the combined format does: there the
-// second field is the name that identd tells, which is a dash unless somebody still asks it.
+// hasPort tells whether a line begins with a host and its port. An IPv6 address may end like one, and what would then be the
+// address behind it is the dash of a name that nobody asked for, which is no key.
 func hasPort(line []byte) bool {
-	host, rest, _ := cutAt(line, ' ')
+	host, _, _ := cutAt(line, ' ')
 	colon := bytes.LastIndexByte(host, ':')
-	address, _, _ := cutAt(rest, ' ')
-	return colon > 0 && colon+1 < len(host) && number(host[colon+1:]) >= 0 && !bytes.Equal(address, []byte("-"))
+	return colon > 0 && colon+1 < len(host) && number(host[colon+1:]) >= 0
 }
 
 // behind finds the fields behind the host.
