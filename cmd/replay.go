@@ -34,7 +34,7 @@ func newReplay(e *env) *cobra.Command {
 			"or the log has no requests.",
 		Example: "  rlctl replay access.log --limit 60/1m --limit 100/1m\n" +
 			"  rlctl replay api.jsonl --time ts --key user.id --limiter sliding-log,gcra --limit 20/1s --burst 50\n" +
-			"  zcat -f access.log.2.gz access.log.1 access.log | rlctl replay - --limit 60/1m --key remote_user\n" +
+			"  zcat -f access.log.2.gz access.log.1 access.log | rlctl replay - --limit 60/1m\n" +
 			"  rlctl replay calls.csv --time 1 --key 3 --time-unit ms --sort",
 		Args: arguments("FILE"),
 	}
