@@ -14,6 +14,7 @@ import (
 	"github.com/rlctl/rlctl/pkg/accesslog"
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/model"
+	"github.com/rlctl/rlctl/pkg/report"
 )
 
 // csvPlan reads lines of time in ms, key and cost.
@@ -203,5 +204,35 @@ func TestPercentage(t *testing.T) {
 		if got := percentage(share); got != want {
 			t.Errorf("%v: %q, want %q", share, got, want)
 		}
+	}
+}
+
+// On a narrow terminal a table leaves columns out, and a chart begins where its axis says it does.
+func TestReplayIsShown(t *testing.T) {
+	t.Parallel()
+	const narrow = 60
+	p := csvPlan(limiter.Limit{Events: 1, Window: time.Minute, Burst: 1_000_000}, limiter.Limit{Events: 2, Window: time.Minute, Burst: 1_000_000})
+	r, err := p.Run(t.Context(), quiet(), strings.NewReader("1764485899999,a,1\n1764485899999,a,1\n1764572290000,a,1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := r.Document().Write(&b, report.TableFormat, report.Style{Width: narrow}); err != nil {
+		t.Fatal(err)
+	}
+	table := 0
+	for line := range strings.Lines(b.String()) {
+		if row := strings.TrimSpace(line); strings.HasPrefix(row, "sliding-log") || strings.HasPrefix(row, "LIMITER") {
+			if table++; len([]rune(row)) > narrow {
+				t.Errorf("%d columns: %s", len([]rune(row)), row)
+			}
+		}
+	}
+	if table < 3 {
+		t.Errorf("%d lines of a table:\n%s", table, &b)
+	}
+	begin := utcMicro(r.Over.FromUS).Format(time.RFC3339)
+	if c := r.charts()[0]; r.Over.FromUS == r.Log.FromUS || !strings.HasSuffix(c.X.Label, " from "+begin+" on") || c.Series[0].Points[0].X != 0 {
+		t.Errorf("%q, want the begin %s", c.X.Label, begin)
 	}
 }
