@@ -210,6 +210,23 @@ func TestResetForgets(t *testing.T) {
 	check(t, l, "b", 1, s, 9) // others are not forgotten
 }
 
+// A cache belongs around a policy, and a client is reset through both.
+func TestResetThroughAPolicy(t *testing.T) {
+	t.Parallel()
+	s := always(wait(time.Hour))
+	l := cached(t, under(t, s, policy.Policy{Mode: policy.Closed, Timeout: time.Second}), policy.DenyCache{})
+	check(t, l, "a", 1, s, 1)
+	check(t, l, "a", 1, s, 1)
+	reset, ok := limiter.As[limiter.Resetter](under(t, l, policy.Policy{Mode: policy.Open, Timeout: time.Second}))
+	if !ok {
+		t.Fatal("no Resetter is found")
+	}
+	if err := reset.Reset(t.Context(), "a"); err != nil || s.reset.Load() != 1 {
+		t.Fatal(err, s.reset.Load())
+	}
+	check(t, l, "a", 1, s, 2)
+}
+
 // A refusal that was under way when its client was reset may be of the time before.
 func TestResetForgetsWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -344,8 +361,11 @@ func TestPowersOfADenyCache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l, err := policy.WithDenyCache(semaphore, policy.DenyCache{}); err == nil || l != nil {
-		t.Errorf("a semaphore was taken: %v", err)
+	closed := policy.Policy{Mode: policy.Closed, Timeout: time.Second}
+	for _, next := range []limiter.Limiter{semaphore, under(t, semaphore, closed), under(t, under(t, semaphore, closed), closed)} {
+		if l, err := policy.WithDenyCache(next, policy.DenyCache{}); err == nil || l != nil {
+			t.Errorf("a semaphore was taken: %v", err)
+		}
 	}
 	for _, c := range []policy.DenyCache{{Entries: -1}, {Entries: policy.MaxDenyEntries + 1}, {MaxAge: -1}} {
 		if l, err := policy.WithDenyCache(whole, c); err == nil || l != nil {
