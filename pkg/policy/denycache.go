@@ -12,7 +12,7 @@ package policy
 // It admits nobody, so the limit is kept whatever the cache does. And it refuses nobody for longer than the server would
 // while the server's clock is not set forward, and the key is changed by nothing but requests under the same limit, window
 // and burst. Where that does not hold (a changed limit capped what was used, a key was deleted or evicted or lost in a
-// failover, a clock stepped, the caller's machine slept), a refusal may outlast the server's, until its wait is over and
+// failover, a clock stepped or was slewed by more, the caller's machine slept), a refusal may outlast the server's, until its wait is over and
 // MaxAge at most. A changed limit of ours is another limiter, and so another cache, which knows nothing yet.
 //
 // Other costs are other questions: a smaller one may pass, and a larger one has a wait of its own, which nobody knows
@@ -51,8 +51,12 @@ const (
 
 // DenyCache is how refusals are remembered. The zero value will do.
 type DenyCache struct {
-	Entries int           // the most that are kept, of all clients, rounded up to eights; 0 means DefaultDenyEntries
-	MaxAge  time.Duration // the longest that one is answered from memory; 0 means DefaultDenyMaxAge
+	// Entries is the most that are kept, of all clients, rounded up to eights; 0 means DefaultDenyEntries. Who finds no
+	// place asks each time: with four entries for each client that is refused at once that is one in a thousand, with two
+	// one in twenty, with one up to half of them.
+	Entries int
+
+	MaxAge time.Duration // the longest that one is answered from memory; 0 means DefaultDenyMaxAge
 
 	// IgnoresIDs says that the limiter knows no request again by its id, as only logs and semaphores do. Then requests
 	// that bring an id are answered from memory as well; else they always ask, since the id may have been admitted before.

@@ -277,6 +277,27 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// How many find no place, and ask each time, is what a user chooses the number of entries by.
+func TestPlacesForMany(t *testing.T) {
+	t.Parallel()
+	const clients = 20_000
+	for each, most := range map[int]float64{4: 0.003, 2: 0.07, 1: 0.60} {
+		s := always(wait(time.Hour))
+		l := cached(t, s, policy.DenyCache{Entries: each * clients})
+		for range 2 {
+			s.asked.Store(0)
+			for i := range clients {
+				if _, err := l.Check(t.Context(), fmt.Sprint("client-", i), 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if share := float64(s.asked.Load()) / clients; share > most {
+			t.Errorf("%d entries a client: %.4f find no place, want %.4f at most", each, share, most)
+		}
+	}
+}
+
 // What is due first goes first: what is over is of no use.
 func TestWhatIsDueFirstIsPushedOut(t *testing.T) {
 	t.Parallel()
