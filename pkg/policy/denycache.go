@@ -83,7 +83,7 @@ func (c DenyCache) validate() error {
 // WithDenyCache returns next, which must be one limiter of one limit, behind a memory of its refusals: a client that was
 // told to wait is refused without asking until its wait, measured from when it asked, is over. Allowed answers, errors,
 // a policy's own answers (Degraded), peeks and limiter.Never are not remembered. A refusal from memory has At zero,
-// RetryAfter and ResetAfter less the time since, and Remaining as it was told.
+// RetryAfter and ResetAfter less the time since, and Remaining as it was told. It takes no time that a context could end.
 //
 // It is Identified if next is, and a Resetter if next is, or what next is wrapped around: Reset forgets the client here,
 // too. It takes next's waits at their word: of a limiter that rounds them up, refusals last as long as was said. An error
