@@ -3,6 +3,7 @@ package experiment
 import (
 	"encoding/json"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -286,6 +287,37 @@ func TestFewRequestsFillAsManyDo(t *testing.T) {
 			}
 			if off := apart(float64(usage[0]), float64(usage[1])); off > 0.02 {
 				t.Errorf("%s at %d: %d bytes in steps, %d one by one", name, limit, usage[0], usage[1])
+			}
+		}
+	}
+}
+
+// What the page on scale multiplies for a million and a billion clients is what mem projected for them.
+func TestScaleIsWhatWasProjected(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"mem", "mem-million"} {
+		raw, err := os.ReadFile("../../results/" + name + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r MemResult
+		if err := json.Unmarshal(raw, &r); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range r.Results {
+			if *row.Apart > 0.001 { // there the projection is of what was counted, and the page's of what was used
+				continue
+			}
+			for n, want := range map[int64]int64{million: row.Million, 1000 * million: row.Billion} {
+				if got := row.of(n); math.Abs(got/float64(want)-1) > 0.001 {
+					t.Errorf("%s, limit %d: %d clients take %.0f bytes, projected %d", row.Limiter, row.Limit, n, got, want)
+				}
+			}
+		}
+		for _, m := range r.Million {
+			i := slices.IndexFunc(r.Results, func(row MemRow) bool { return row.Limiter == m.Limiter && row.Limit == m.Limit })
+			if got := r.Results[i].of(m.Keys); math.Abs(got/float64(m.Bytes)-1) > 0.001 {
+				t.Errorf("%s: %d clients take %.0f bytes, measured %d", m.Limiter, m.Keys, got, m.Bytes)
 			}
 		}
 	}

@@ -73,6 +73,29 @@ type Retrier interface {
 	Retries() int64
 }
 
+// Wrapper is a Limiter around another, as a policy is.
+type Wrapper interface {
+	Limiter
+	// Unwrap returns the Limiter that is asked.
+	Unwrap() Limiter
+}
+
+// As is the first that is a T of l and of those that it is wrapped around, the outermost first. A decorator that is no
+// Wrapper hides what is beneath it.
+func As[T any](l Limiter) (found T, ok bool) {
+	for l != nil {
+		if found, ok = l.(T); ok {
+			return found, true
+		}
+		w, wraps := l.(Wrapper)
+		if !wraps {
+			break
+		}
+		l = w.Unwrap()
+	}
+	return found, false
+}
+
 // Func is a function as a Limiter; decorators and tests use it.
 type Func func(ctx context.Context, key string, cost int64) (Decision, error)
 

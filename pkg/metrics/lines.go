@@ -76,7 +76,7 @@ func NewLines(log *slog.Logger, r *Redactor) *Lines {
 	return &Lines{log: log, redact: r, busy: map[topic]*summary{}}
 }
 
-// Limiter writes where next, called name, fails. It is Identified if next is; other powers of next are not passed on.
+// Limiter writes where next, called name, fails. It is Identified if next is; other powers of next are found by limiter.As.
 // What the caller did wrong is no failure, nor is a call that its caller has cancelled. It belongs beneath a failure
 // policy, which else hides failures, and so has no line about calls that a breaker keeps back.
 func (l *Lines) Limiter(name string, next limiter.Limiter) limiter.Limiter {
@@ -99,6 +99,9 @@ type toldByID struct {
 	told
 	named limiter.Identified
 }
+
+// Unwrap is the limiter.
+func (t *told) Unwrap() limiter.Limiter { return t.next }
 
 // Check asks.
 func (t *told) Check(ctx context.Context, key string, cost int64) (limiter.Decision, error) {

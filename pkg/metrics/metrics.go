@@ -59,7 +59,7 @@ var buckets = []float64{50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3
 // Metrics are the numbers of any number of limiters in one registry:
 //
 //	ratelimit_decisions_total{limiter,outcome}   calls by what callers were told: see Outcomes
-//	ratelimit_decision_seconds{limiter}          how long calls took, failed ones too (histogram)
+//	ratelimit_decision_seconds{limiter}          how long calls took, failed and recalled ones too (histogram)
 //	ratelimit_failures_total{limiter,class}      failures by class, those too that a policy answered
 //	ratelimit_bad_requests_total{limiter,reason} requests that no limiter was asked about: see Bad
 //	ratelimit_script_loads_total{limiter}        how often a server did not know the script and was given it
@@ -92,7 +92,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// Limiter counts what next, called name, answers. It is Identified if next is; other powers of next are not passed on.
+// Limiter counts what next, called name, answers. It is Identified if next is; other powers of next are found by limiter.As.
 // Two limiters of one name add up.
 func (m *Metrics) Limiter(name string, next limiter.Limiter) limiter.Limiter {
 	c := &counted{next: next, took: m.seconds.WithLabelValues(name)}
@@ -169,6 +169,9 @@ type identified struct {
 	*counted
 	named limiter.Identified
 }
+
+// Unwrap is the limiter.
+func (c *counted) Unwrap() limiter.Limiter { return c.next }
 
 // Check asks, and counts the answer.
 func (c *counted) Check(ctx context.Context, key string, cost int64) (limiter.Decision, error) {

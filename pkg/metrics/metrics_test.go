@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"regexp"
 	"strings"
@@ -287,5 +288,29 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	l = registered(t, prometheus.NewRegistry()).Limiter("x", l)
 	if n := testing.AllocsPerRun(100, func() { _, _ = l.Check(t.Context(), "a", 1) }); n > 0 {
 		t.Errorf("%v allocations a call", n)
+	}
+}
+
+// A decorator does not hide what the limiter beneath it can do.
+func TestPowersBeneathDecorators(t *testing.T) {
+	t.Parallel()
+	semaphore, err := limiter.NewSemaphore(nil, limiter.Limit{Events: 1, Window: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := registered(t, prometheus.NewRegistry())
+	lines := metrics.NewLines(slog.New(slog.DiscardHandler), metrics.NewRedactor())
+	defer lines.Close()
+	bare := limiter.Func(semaphore.Check)
+	for name, around := range map[string]func(limiter.Limiter) limiter.Limiter{
+		"numbers": func(l limiter.Limiter) limiter.Limiter { return numbers.Limiter("x", l) },
+		"lines":   func(l limiter.Limiter) limiter.Limiter { return lines.Limiter("x", l) },
+	} {
+		if found, ok := limiter.As[limiter.Releaser](around(semaphore)); !ok || found != limiter.Releaser(semaphore) {
+			t.Errorf("%s: %v, %v", name, found, ok)
+		}
+		if _, ok := limiter.As[limiter.Releaser](around(bare)); ok {
+			t.Errorf("%s: a function releases", name)
+		}
 	}
 }

@@ -12,7 +12,7 @@ package policy
 // It admits nobody, so the limit is kept whatever the cache does. And it refuses nobody for longer than the server would
 // while the server's clock is not set forward, and the key is changed by nothing but requests under the same limit, window
 // and burst. Where that does not hold (a changed limit capped what was used, a key was deleted or evicted or lost in a
-// failover, a clock stepped, the caller's machine slept), a refusal may outlast the server's, until its wait is over and
+// failover, a clock stepped or was slewed by more, the caller's machine slept), a refusal may outlast the server's, until its wait is over and
 // MaxAge at most. A changed limit of ours is another limiter, and so another cache, which knows nothing yet.
 //
 // Other costs are other questions: a smaller one may pass, and a larger one has a wait of its own, which nobody knows
@@ -51,8 +51,12 @@ const (
 
 // DenyCache is how refusals are remembered. The zero value will do.
 type DenyCache struct {
-	Entries int           // the most that are kept, of all clients, rounded up to eights; 0 means DefaultDenyEntries
-	MaxAge  time.Duration // the longest that one is answered from memory; 0 means DefaultDenyMaxAge
+	// Entries is the most that are kept, of all clients, rounded up to eights; 0 means DefaultDenyEntries. Who finds no
+	// place asks each time: with four entries for each client that is refused at once that is one in a thousand, with two
+	// one in twenty, with one up to half of them.
+	Entries int
+
+	MaxAge time.Duration // the longest that one is answered from memory; 0 means DefaultDenyMaxAge
 
 	// IgnoresIDs says that the limiter knows no request again by its id, as only logs and semaphores do. Then requests
 	// that bring an id are answered from memory as well; else they always ask, since the id may have been admitted before.
@@ -79,13 +83,13 @@ func (c DenyCache) validate() error {
 // WithDenyCache returns next, which must be one limiter of one limit, behind a memory of its refusals: a client that was
 // told to wait is refused without asking until its wait, measured from when it asked, is over. Allowed answers, errors,
 // a policy's own answers (Degraded), peeks and limiter.Never are not remembered. A refusal from memory has At zero,
-// RetryAfter and ResetAfter less the time since, and Remaining as it was told.
+// RetryAfter and ResetAfter less the time since, and Remaining as it was told. It takes no time that a context could end.
 //
-// It is Identified if next is, and a Resetter if next is: Reset forgets the client here, too. It takes next's waits at
-// their word: of a limiter that rounds them up, refusals last as long as was said. An error names the field at fault, or
-// says that next is a semaphore.
+// It is Identified if next is, and a Resetter if next is, or what next is wrapped around: Reset forgets the client here,
+// too. It takes next's waits at their word: of a limiter that rounds them up, refusals last as long as was said. An error
+// names the field at fault, or says that next is a semaphore, or wrapped around one.
 func WithDenyCache(next limiter.Limiter, c DenyCache) (limiter.Limiter, error) {
-	if _, gives := next.(limiter.Releaser); gives {
+	if _, gives := limiter.As[limiter.Releaser](next); gives {
 		return nil, errors.New("policy: a deny cache would refuse although a slot was released")
 	}
 	if err := c.validate(); err != nil {
@@ -93,7 +97,7 @@ func WithDenyCache(next limiter.Limiter, c DenyCache) (limiter.Limiter, error) {
 	}
 	d := newDenying(next, c)
 	named, identified := next.(limiter.Identified)
-	reset, resets := next.(limiter.Resetter)
+	reset, resets := limiter.As[limiter.Resetter](next)
 	byID, byKey := denyingByID{d, named}, forgetting{&d.kept, reset}
 	switch {
 	case identified && resets:
@@ -133,6 +137,9 @@ func newDenying(next limiter.Limiter, c DenyCache) *denying {
 	}
 	return d
 }
+
+// Unwrap is the limiter.
+func (d *denying) Unwrap() limiter.Limiter { return d.next }
 
 func (d *denying) now() time.Duration {
 	if d.Clock != nil {
@@ -232,46 +239,73 @@ type refusal struct {
 
 // denials are the refusals that are remembered. Two that are kept at the same moment may take each other's place, or
 // stand there twice: both are right, and what is lost is asked for.
+//
+// A reader is to fetch no other client's refusal from memory, which would take longer than all else. So each place has a
+// tag, eight bits of its client's hash, and the tags of a set are one word. They are hints and nothing more: who writes
+// goes by what the places hold, and a tag that two writers left wrong only has the server be asked.
 type denials struct {
 	seed   maphash.Seed
-	sets   [][placesOfSet]atomic.Pointer[refusal]
+	tags   []atomic.Uint64
+	sets   []set
 	resets atomic.Uint64
 }
 
+// set is the places that a client's refusals may have.
+type set [placesOfSet]atomic.Pointer[refusal]
+
 func newDenials(entries int) denials {
 	sets := (entries + placesOfSet - 1) / placesOfSet
-	return denials{seed: maphash.MakeSeed(), sets: make([][placesOfSet]atomic.Pointer[refusal], sets)}
+	return denials{seed: maphash.MakeSeed(), tags: make([]atomic.Uint64, sets), sets: make([]set, sets)}
 }
 
-// of is where the refusals of a client lie.
-func (d *denials) of(client string) *[placesOfSet]atomic.Pointer[refusal] {
-	i, _ := bits.Mul64(maphash.String(d.seed, client), uint64(len(d.sets)))
-	return &d.sets[i]
+// of is where the refusals of a client lie, and the tag that they have there.
+func (d *denials) of(client string) (*set, *atomic.Uint64, uint8) {
+	hash := maphash.String(d.seed, client)
+	i, _ := bits.Mul64(hash, uint64(len(d.sets)))
+	return &d.sets[i], &d.tags[i], uint8(hash)
 }
 
 // find is the refusal of that cost, nil if there is none.
 func (d *denials) find(client string, cost int64) *refusal {
-	set := d.of(client)
-	for i := range set {
-		if r := set[i].Load(); r != nil && r.cost == cost && r.client == client {
+	set, tags, tag := d.of(client)
+	for like := alike(tags.Load(), tag); like != 0; like &= like - 1 {
+		if r := set[bits.TrailingZeros64(like)/8].Load(); r != nil && r.cost == cost && r.client == client {
 			return r
 		}
 	}
 	return nil
 }
 
+// alike has the highest bit of each byte set that is the tag, and maybe of one above it that is not.
+func alike(tags uint64, tag uint8) uint64 {
+	const ones = 0x0101010101010101
+	zero := tags ^ ones*uint64(tag)
+	return (zero - ones) &^ zero & (ones << 7)
+}
+
 // keep puts a refusal in the place of the one before it, or an empty one, or that of the one that is due first.
 func (d *denials) keep(r *refusal) {
-	set := d.of(r.client)
-	into, first := 0, time.Duration(math.MaxInt64)
-	for i := range set {
-		held := set[i].Load()
+	set, tags, tag := d.of(r.client)
+	into := set.place(r)
+	set[into].Store(r)
+	for shift := 8 * into; ; {
+		old := tags.Load()
+		if tags.CompareAndSwap(old, old&^(0xff<<shift)|uint64(tag)<<shift) {
+			return
+		}
+	}
+}
+
+// place is where a refusal belongs.
+func (s *set) place(r *refusal) (into int) {
+	first := time.Duration(math.MaxInt64)
+	for i := range s {
+		held := s[i].Load()
 		due := time.Duration(math.MinInt64) // of an empty place, before all others
 		switch {
 		case held == nil:
 		case held.cost == r.cost && held.client == r.client:
-			set[i].Store(r)
-			return
+			return i
 		default:
 			due = held.sent + held.span
 		}
@@ -279,12 +313,12 @@ func (d *denials) keep(r *refusal) {
 			into, first = i, due
 		}
 	}
-	set[into].Store(r)
+	return into
 }
 
 // forget drops all refusals of a client.
 func (d *denials) forget(client string) {
-	set := d.of(client)
+	set, _, _ := d.of(client)
 	for i := range set {
 		if r := set[i].Load(); r != nil && r.client == client {
 			set[i].CompareAndSwap(r, nil)

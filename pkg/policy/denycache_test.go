@@ -210,6 +210,23 @@ func TestResetForgets(t *testing.T) {
 	check(t, l, "b", 1, s, 9) // others are not forgotten
 }
 
+// A cache belongs around a policy, and a client is reset through both.
+func TestResetThroughAPolicy(t *testing.T) {
+	t.Parallel()
+	s := always(wait(time.Hour))
+	l := cached(t, under(t, s, policy.Policy{Mode: policy.Closed, Timeout: time.Second}), policy.DenyCache{})
+	check(t, l, "a", 1, s, 1)
+	check(t, l, "a", 1, s, 1)
+	reset, ok := limiter.As[limiter.Resetter](under(t, l, policy.Policy{Mode: policy.Open, Timeout: time.Second}))
+	if !ok {
+		t.Fatal("no Resetter is found")
+	}
+	if err := reset.Reset(t.Context(), "a"); err != nil || s.reset.Load() != 1 {
+		t.Fatal(err, s.reset.Load())
+	}
+	check(t, l, "a", 1, s, 2)
+}
+
 // A refusal that was under way when its client was reset may be of the time before.
 func TestResetForgetsWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -245,6 +262,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		const clients = 5_000
 		for i := range clients {
 			check(t, l, fmt.Sprint(i), 1, s, 9+int64(i))
+			check(t, l, fmt.Sprint(i), 1, s, 9+int64(i)) // whomever it pushed out, it is there
 		}
 		answered := int64(0)
 		for i := clients - 1; i >= 0; i-- { // one that is pushed out now was counted before
@@ -256,6 +274,27 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		if most := int64(entries+7) / 8 * 8; answered > most || answered == 0 {
 			t.Errorf("%d clients are remembered, at most %d may be", answered, most)
+		}
+	}
+}
+
+// How many find no place, and ask each time, is what a user chooses the number of entries by.
+func TestPlacesForMany(t *testing.T) {
+	t.Parallel()
+	const clients = 20_000
+	for each, most := range map[int]float64{4: 0.003, 2: 0.07, 1: 0.60} {
+		s := always(wait(time.Hour))
+		l := cached(t, s, policy.DenyCache{Entries: each * clients})
+		for range 2 {
+			s.asked.Store(0)
+			for i := range clients {
+				if _, err := l.Check(t.Context(), fmt.Sprint("client-", i), 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if share := float64(s.asked.Load()) / clients; share > most {
+			t.Errorf("%d entries a client: %.4f find no place, want %.4f at most", each, share, most)
 		}
 	}
 }
@@ -344,8 +383,11 @@ func TestPowersOfADenyCache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l, err := policy.WithDenyCache(semaphore, policy.DenyCache{}); err == nil || l != nil {
-		t.Errorf("a semaphore was taken: %v", err)
+	closed := policy.Policy{Mode: policy.Closed, Timeout: time.Second}
+	for _, next := range []limiter.Limiter{semaphore, under(t, semaphore, closed), under(t, under(t, semaphore, closed), closed)} {
+		if l, err := policy.WithDenyCache(next, policy.DenyCache{}); err == nil || l != nil {
+			t.Errorf("a semaphore was taken: %v", err)
+		}
 	}
 	for _, c := range []policy.DenyCache{{Entries: -1}, {Entries: policy.MaxDenyEntries + 1}, {MaxAge: -1}} {
 		if l, err := policy.WithDenyCache(whole, c); err == nil || l != nil {

@@ -75,8 +75,8 @@ func words(modes []Mode) string {
 	return strings.Join(all, ", ")
 }
 
-// New returns next under a policy. It is Identified if next is; other powers of next are not passed on. It may be used
-// by as many goroutines as next. The error is that of Validate.
+// New returns next under a policy. It is Identified if next is; other powers of next are not under a policy, and found by
+// limiter.As. It may be used by as many goroutines as next. The error is that of Validate.
 //
 // Two failures are errors whatever the mode, and the hook is not told of them: what the caller did wrong
 // (limiter.ClassInvalid), and a call whose caller has cancelled it. A caller's deadline is no cancelling: when it ends
@@ -107,6 +107,9 @@ type identified struct {
 	*guard
 	named limiter.Identified
 }
+
+// Unwrap is the limiter.
+func (g *guard) Unwrap() limiter.Limiter { return g.next }
 
 // Check asks the limiter, or the policy where it cannot decide.
 func (g *guard) Check(ctx context.Context, key string, cost int64) (limiter.Decision, error) {

@@ -104,6 +104,8 @@ func (p Plan) Validate(catalogue []target.Entry) error {
 		return fmt.Errorf("--deny-cache: want 0 to %d, got %d", policy.MaxDenyEntries, p.DenyEntries)
 	case p.DenyEntries > 0 && entry.Rule.AtOnce:
 		return fmt.Errorf("--deny-cache: %s may let a client pass before its wait is over, when somebody releases", entry.Name)
+	case p.DenyEntries > 0 && entry.Rule.Recalls:
+		return fmt.Errorf("--deny-cache: %s remembers refusals by itself", entry.Name)
 	}
 	if _, _, err := net.SplitHostPort(p.Listen); err != nil {
 		return errors.New("--listen: want HOST:PORT")
@@ -156,6 +158,10 @@ func (p Plan) Run(ctx context.Context, catalogue []target.Entry) error {
 func (p Plan) caution(e target.Entry) {
 	if !e.Own() && e.Outside == nil {
 		p.Log.Warn("the limiter is for experiments: its flaw is on purpose", "limiter", e.Name, "flaw", e.Flaw, "instead", e.Twin)
+	}
+	if e.Rule.Recalls {
+		p.Log.Warn("refusals from memory are not in ratelimit_recalled_total: they are with --deny-cache",
+			"limiter", e.Name)
 	}
 	if e.Rule.AtOnce {
 		p.Log.Warn("a slot comes back when its lease ends, and not before: nobody can release it here", "limiter", e.Name, "lease", p.Limit.Window)
