@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -215,16 +214,12 @@ func (f *connFlags) password(ctx context.Context, e *env, flags *pflag.FlagSet, 
 
 // readPassword reads the first line of a file, or of stdin for "-".
 func readPassword(ctx context.Context, flag, name string, stdin io.Reader) (string, error) {
-	from := stdin
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return "", usagef("%s: cannot read %s (%s)", flag, name, bare(err))
-		}
-		defer file.Close()
-		from = file
+	file, err := openInput(ctx, stdin, name)
+	if err != nil {
+		return "", usagef("%s: cannot read %s (%s)", flag, name, bare(err))
 	}
-	line, err := readLine(ctx, from)
+	defer file.Close()
+	line, err := readLine(ctx, file)
 	if err != nil {
 		return "", usagef("%s: cannot read %s (%s)", flag, name, bare(err))
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -46,12 +45,9 @@ func newJudge(e *env) *cobra.Command {
 		if err := out.check(); err != nil {
 			return err
 		}
-		file, err := openInput(e.stdin, args[0])
-		if err != nil {
-			return usage(err)
-		}
-		defer file.Close()
-		result, err := p.Run(e.experiment(e.progress()), file)
+		result, err := readInput(c.Context(), e.stdin, args[0], func(r io.Reader) (*experiment.JudgeResult, error) {
+			return p.Run(e.experiment(e.progress()), r)
+		})
 		if err != nil {
 			return usage(err)
 		}
@@ -62,14 +58,6 @@ func newJudge(e *env) *cobra.Command {
 		return verdictError(result.Verdict)
 	}
 	return c
-}
-
-// openInput opens a file; - is stdin.
-func openInput(stdin io.Reader, name string) (io.ReadCloser, error) {
-	if name == "-" {
-		return io.NopCloser(stdin), nil
-	}
-	return os.Open(name)
 }
 
 // saveCertificate writes a certificate, if there is one and a file is named for it.

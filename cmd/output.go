@@ -152,26 +152,6 @@ func (e *env) confirmAway(ctx context.Context, private bool, conn target.Conn, y
 	return e.confirm(ctx, yes, fmt.Sprintf("%s %s, which is not this machine", act, conn))
 }
 
-// readLine reads one line without its end, and nothing after it: the rest may be for the command that hold runs. It does
-// not wait longer than ctx lasts.
-func readLine(ctx context.Context, from io.Reader) (string, error) {
-	type answer struct {
-		line string
-		err  error
-	}
-	got := make(chan answer, 1)
-	go func() {
-		line, err := untilNewline(from)
-		got <- answer{strings.TrimRight(line, "\r\n"), err}
-	}()
-	select {
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	case a := <-got:
-		return a.line, a.err
-	}
-}
-
 // untilNewline reads byte by byte, since what is read too far cannot be put back into a pipe.
 func untilNewline(from io.Reader) (string, error) {
 	var line []byte

@@ -46,7 +46,7 @@ func rules(catalogue []target.Entry) (names []string) {
 func (o *outsideFlags) admit(e *env, c *cobra.Command, names []string) error {
 	before := len(e.catalogue)
 	var err error
-	if o.terms.Headers, err = e.readHeaders(o.headers); err != nil {
+	if o.terms.Headers, err = e.readHeaders(c.Context(), o.headers); err != nil {
 		return err
 	}
 	for _, name := range names {
@@ -73,7 +73,7 @@ func (o *outsideFlags) admit(e *env, c *cobra.Command, names []string) error {
 }
 
 // readHeaders takes headers as they are, and those in files.
-func (e *env) readHeaders(typed []string) (headers []string, err error) {
+func (e *env) readHeaders(ctx context.Context, typed []string) (headers []string, err error) {
 	for _, text := range typed {
 		name, isFile := strings.CutPrefix(text, "@")
 		if !isFile {
@@ -83,7 +83,7 @@ func (e *env) readHeaders(typed []string) (headers []string, err error) {
 			headers = append(headers, text)
 			continue
 		}
-		lines, err := os.ReadFile(name)
+		lines, err := within(ctx, func() ([]byte, error) { return os.ReadFile(name) })
 		if err != nil {
 			return nil, usagef("--header: cannot read %s (%s)", name, bare(err))
 		}

@@ -40,7 +40,7 @@ func flagValues(f *pflag.Flag) (texts []string) {
 	switch {
 	case f.Name == "pass":
 		return []string{" ***"}
-	case f.Name == "header":
+	case f.Name == "header" && many:
 		for _, value := range list.GetSlice() {
 			if !strings.HasPrefix(value, "@") { // which names a file
 				value = outside.WithoutValue(value)

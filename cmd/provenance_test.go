@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/rlctl/rlctl/pkg/target"
 )
 
@@ -46,5 +48,27 @@ func TestACommandLineIsQuotedWithoutSecrets(t *testing.T) {
 		if got := typedAs(t, strings.Fields(c.args)...); got != c.want {
 			t.Errorf("%s: %s, want %s", c.args, got, c.want)
 		}
+	}
+}
+
+// Every flag of every command can be quoted, whatever other commands mean by its name.
+func TestEveryFlagCanBeQuoted(t *testing.T) {
+	e := &env{stdin: strings.NewReader(""), stdout: &output{w: io.Discard}, stderr: io.Discard, catalogue: target.Catalogue()}
+	flags := 0
+	for _, c := range newRoot(e).Commands() {
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			flags++
+			for _, text := range flagValues(f) {
+				if text != "" && text[0] != ' ' && text[0] != '=' {
+					t.Errorf("%s --%s%s", c.Name(), f.Name, text)
+				}
+			}
+		})
+	}
+	if flags < 100 {
+		t.Errorf("only %d flags", flags)
+	}
+	if got, want := typedAs(t, "replay", "a.csv", "--header"), "rlctl replay a.csv --header"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -27,12 +27,15 @@ func newReplay(e *env) *cobra.Command {
 		Short: "Tell what limits would have refused of an access log",
 		Long: "replay lets limiters decide on the requests of an access log, by the times in it: what each limit would have refused,\n" +
 			"whom most, and when. It asks no Redis; the rules decide that the limiters are held to. FILE is JSON lines, CSV or the\n" +
-			"combined log format; - is stdin. What the log's beginning decides, such as its format, is said on stderr.\n" +
+			"combined log format, also behind a virtual host; - is stdin. What the log's beginning decides, such as its format, is\n" +
+			"said on stderr.\n" +
 			"Nothing is guessed of a line: one that does not fit is broken, one that is earlier than a line before is unsorted;\n" +
-			"both are counted and left out. It exits with 0 if no line was left out, with 3 if the answer is not of the whole log.",
+			"both are counted and left out. It exits with 0 if no line was left out, with 3 if the answer is not of the whole log\n" +
+			"or the log has no requests.",
 		Example: "  rlctl replay access.log --limit 60/1m --limit 100/1m\n" +
 			"  rlctl replay api.jsonl --time ts --key user.id --limiter sliding-log,gcra --limit 20/1s --burst 50\n" +
-			"  zcat old.gz | rlctl replay - --input csv --time 1 --key 3 --time-unit ms --sort",
+			"  zcat -f access.log.2.gz access.log.1 access.log | rlctl replay - --limit 60/1m\n" +
+			"  rlctl replay calls.csv --time 1 --key 3 --time-unit ms --sort",
 		Args: arguments("FILE"),
 	}
 	flags := c.Flags()
@@ -75,7 +78,7 @@ func runReplay(ctx context.Context, e *env, p experiment.Replay, name string, ou
 	if err := out.check(); err != nil {
 		return err
 	}
-	log, err := openInput(e.stdin, name)
+	log, err := openInput(ctx, e.stdin, name)
 	if err != nil {
 		return usage(err)
 	}

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -52,7 +53,7 @@ func newReport(e *env) *cobra.Command {
 			return e.fillPages(pages...)
 		}
 		p.FailOver = failOver.value
-		results, err := readResults(e.stdin, args)
+		results, err := readResults(c.Context(), e.stdin, args)
 		if err != nil {
 			return err
 		}
@@ -75,27 +76,15 @@ func newReport(e *env) *cobra.Command {
 const scalePage = "docs/scale.md"
 
 // readResults reads kept results. What cannot be read is a file that was not meant.
-func readResults(stdin io.Reader, names []string) (results []experiment.Result, err error) {
+func readResults(ctx context.Context, stdin io.Reader, names []string) (results []experiment.Result, err error) {
 	for _, name := range names {
-		result, err := readResult(stdin, name)
+		result, err := readInput(ctx, stdin, name, experiment.Read)
 		if err != nil {
 			return nil, usagef("%s: %s", redacted(name), bare(err))
 		}
 		results = append(results, result)
 	}
 	return results, nil
-}
-
-func readResult(stdin io.Reader, name string) (experiment.Result, error) {
-	if name == "-" {
-		return experiment.Read(stdin)
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return experiment.Read(file)
 }
 
 // twoBenches tells whether the results are two that can be compared.

@@ -39,7 +39,7 @@ type Counts struct{ Requests, Late, Broken int64 }
 
 // Fields are those of a log of the format, to read it by.
 func Fields(f accesslog.Format) accesslog.Spec {
-	if f == accesslog.Combined {
+	if f.IsCombined() {
 		return accesslog.Spec{Format: f, Fixed: 1}
 	}
 	return accesslog.Spec{Format: f, Time: "time", Key: "client", Cost: "cost", Unit: accesslog.Micros}
@@ -124,7 +124,7 @@ func (m *maker) request() Request {
 
 // client is the id of the n-th client. The combined format has room for an address only.
 func (m *maker) client(n uint64) string {
-	if n%50 == 7 && m.Format != accesslog.Combined {
+	if n%50 == 7 && !m.Format.IsCombined() {
 		return fmt.Sprintf("}x \"%d\", \\ é", n)
 	}
 	return fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255)
@@ -132,7 +132,7 @@ func (m *maker) client(n uint64) string {
 
 // found is what the format tells of a request: the combined one whole seconds and no cost.
 func (m *maker) found(r Request) Request {
-	if m.Format == accesslog.Combined {
+	if m.Format.IsCombined() {
 		r.At, r.Cost = r.At/1_000_000*1_000_000, 1
 	}
 	return r
@@ -154,6 +154,10 @@ func (m *maker) line(r Request) string {
 		}
 		return fmt.Sprintf("%d,%s,GET,%s,200,%d,%d\n", r.At, key, path, m.rnd.IntN(10_000), r.Cost)
 	}
-	return fmt.Sprintf("%s - - [%s] \"GET %s HTTP/1.1\" 200 %d \"https://example.org/\" \"Mozilla/5.0 (X11; Linux x86_64)\"\n",
-		r.Key, at.Format("02/Jan/2006:15:04:05 -0700"), path, m.rnd.IntN(10_000))
+	host := ""
+	if m.Format == accesslog.VHost {
+		host = "api.example.org:443 "
+	}
+	return fmt.Sprintf("%s%s - - [%s] \"GET %s HTTP/1.1\" 200 %d \"https://example.org/\" \"Mozilla/5.0 (X11; Linux x86_64)\"\n",
+		host, r.Key, at.Format("02/Jan/2006:15:04:05 -0700"), path, m.rnd.IntN(10_000))
 }

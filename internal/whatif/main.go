@@ -148,7 +148,7 @@ func makeLog(name string, p madelog.Plan) (put experiment.Put, requests []madelo
 // fields are the flags by which a log of that format is read.
 func fields(format accesslog.Format) []string {
 	s := madelog.Fields(format)
-	if format == accesslog.Combined {
+	if format.IsCombined() {
 		return []string{"--input", string(format)}
 	}
 	return []string{"--input", string(format), "--time", s.Time, "--time-unit", string(s.Unit), "--key", s.Key, "--cost-field", s.Cost}

@@ -24,13 +24,17 @@ type Format string
 
 // The formats.
 const (
-	JSON     Format = "json"     // an object a line
-	CSV      Format = "csv"      // fields with a separator between them, quoted as in RFC 4180
-	Combined Format = "combined" // of Apache and nginx; the common log format is the beginning of it
+	JSON     Format = "json"           // an object a line
+	CSV      Format = "csv"            // fields with a separator between them, quoted as in RFC 4180
+	Combined Format = "combined"       // of Apache and nginx; the common log format is the beginning of it
+	VHost    Format = "vhost_combined" // the same behind the name of the virtual host
 )
 
 // Formats lists the formats.
-func Formats() []string { return []string{string(JSON), string(CSV), string(Combined)} }
+func Formats() []string { return []string{string(JSON), string(CSV), string(Combined), string(VHost)} }
+
+// IsCombined tells whether it is one of the combined log formats, which name their fields themselves.
+func (f Format) IsCombined() bool { return f == Combined || f == VHost }
 
 // Record is one request.
 type Record struct {
@@ -61,7 +65,7 @@ type Spec struct {
 	Format    Format // empty: as the first lines tell
 	Time      string // field of the time: a dotted path in JSON, a name of the header or a number from 1 on in CSV
 	Unit      Unit   // of times that are numbers; empty: as the size of the first one tells
-	Key       string // field of the key, likewise; in the combined format one of CombinedFields
+	Key       string // field of the key, likewise; in the combined formats one of CombinedFields
 	Cost      string // field of the cost, likewise; empty: Fixed
 	Fixed     int64  // cost of every request where no field has it
 	Separator byte   // of a CSV; 0 is a comma

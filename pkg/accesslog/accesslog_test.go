@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -46,16 +47,22 @@ func TestThreeFormatsTellTheSame(t *testing.T) {
 		first int
 	}{
 		"json": {`{"t":"2025-11-30T06:58:52Z","who":{"ip":"a"}}
-{"who":{"ip":"b"},"more":[1,{"t":3}],"t":"2025-11-30T07:58:52+01:00"}
+{"who":{"ip":"b"},"more":[1,{"t":3}],"t":"2025-11-30 07:58:52,0 +0100"}
 {"t":1764485933,"who":{"ip":"\u0061"}}
 `, accesslog.Spec{Time: "t", Key: "who.ip", Unit: accesslog.Seconds}, "read as json", 1},
 		"csv": {"\xef\xbb\xbf\"who\",t,x\r\na,1764485932,\"1,2\"\r\n\"b\",1764485932.000000999,\r\na,1764485933e0,\"\"\"\"\r\n",
 			accesslog.Spec{Time: "t", Key: "who"}, "read as csv; times are taken for Unix seconds (--time-unit s)", 2},
 		"csv without header": {"1764485932000;a\n1764485932000;b\n1764485933000;a",
-			accesslog.Spec{Time: "1", Key: "2", Separator: ';'}, "read as csv; times are taken for Unix milliseconds (--time-unit ms)", 1},
+			accesslog.Spec{Time: "1", Key: "2", Separator: ';'}, "times are taken for Unix milliseconds (--time-unit ms)", 1},
 		"combined": {`a - - [30/Nov/2025:06:58:52 +0000] "GET /\"x HTTP/1.1" 200 12 "-" "curl \\"
 b - u [30/Nov/2025:05:58:52 -0100] "\x16\x03" 400 - "" "" "more"
 a - - [30/Nov/2025:06:58:53 +0000] "GET / HTTP/1.1" 200 12`, accesslog.Spec{}, "read as combined", 1},
+		"with a virtual host": {`x:443 a - - [30/Nov/2025:06:58:52 +0000] "GET /\"x HTTP/1.1" 200 12 "-" "curl \\"
+y:443 b - u [30/Nov/2025:05:58:52 -0100] "\x16\x03" 400 - "" "" "more"
+[2001:db8::1]:80 a - - [30/Nov/2025:06:58:53 +0000] "GET / HTTP/1.1" 200 12`, accesslog.Spec{}, "read as vhost_combined", 1},
+		"keyed by the host": {`a 2001:db8::1 - - [30/Nov/2025:06:58:52 +0000] "GET / HTTP/1.1" 200 12
+b 192.0.2.7 - - [30/Nov/2025:06:58:52 +0000] "GET / HTTP/1.1" 200 12
+a 192.0.2.7 - - [30/Nov/2025:06:58:53 +0000] "GET / HTTP/1.1" 200 12`, accesslog.Spec{Format: accesslog.VHost, Key: "host"}, "", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var lines []string
@@ -106,12 +113,17 @@ func TestALineThatDoesNotFitIsBroken(t *testing.T) {
 		{csvSpec, `1764485932,a"`, "a quote that does not begin or end a field of the line"},
 		{csvSpec, `1764485932,"a"b`, "a quote that does not begin or end a field of the line"},
 		{csvSpec, `1764485932000,a`, "time: before 1970 or after 2112"},
-		{csvSpec, `-1,a`, "time: neither RFC 3339 nor [day/month/year:...] nor a Unix time"},
+		{csvSpec, `-1,a`, "time: before 1970 or after 2112"},
 		{csvSpec, `0x10,a`, "time: neither RFC 3339 nor [day/month/year:...] nor a Unix time"},
 		{csvSpec, `,a`, "time: neither RFC 3339 nor [day/month/year:...] nor a Unix time"},
 		{csvSpec, `1764485932,` + strings.Repeat("a", 1<<20), "longer than 1 MiB"},
 		{csvSpec, `1764485932,` + strings.Repeat("a", 3<<20), "longer than 1 MiB"},
 		{accesslog.Spec{Format: accesslog.Combined}, `v:80 a - - [30/Nov/2025:06:58:52 +0000] "GET /" 200 1`, "not the combined log format"},
+		{accesslog.Spec{Format: accesslog.Combined}, `a - john smith [30/Nov/2025:06:58:52 +0000] "GET /" 200 1`, "not the combined log format"},
+		{accesslog.Spec{Format: accesslog.VHost}, `a - u [30/Nov/2025:06:58:52 +0000] "GET /" 200 1`, "not the combined log format behind a virtual host"},
+		{accesslog.Spec{Format: accesslog.VHost}, `v b - john smith [30/Nov/2025:06:58:52 +0000] "GET /" 200 1`,
+			"not the combined log format behind a virtual host"},
+		{accesslog.Spec{Format: accesslog.VHost}, `v:80`, "not the combined log format behind a virtual host"},
 		{accesslog.Spec{Format: accesslog.Combined}, `a - - [30/Nov/2025:06:58:52 +0000] "GET /`, "not the combined log format"},
 		{accesslog.Spec{Format: accesslog.Combined}, `a - - [30/Nov/2025:06:58:52 +0000] "GET /" 200`, "not the combined log format"},
 		{accesslog.Spec{Format: accesslog.Combined}, `a - - [30/Nov/2025:06:58:52 +0000] "GET /" 200 1 "-"`, "not the combined log format"},
@@ -122,6 +134,7 @@ func TestALineThatDoesNotFitIsBroken(t *testing.T) {
 		fine := map[accesslog.Format]string{
 			accesslog.JSON: `{"t":"2025-11-30T06:58:52Z","k":{"d":"a"},"c":0}`, accesslog.CSV: "1764485932,a",
 			accesslog.Combined: `a - u [30/Nov/2025:06:58:52 +0000] "GET /" 200 1`,
+			accesslog.VHost:    `v:80 a - u [30/Nov/2025:06:58:52 +0000] "GET /" 200 1`,
 		}[c.spec.Format]
 		records, faults, all := read(t, fine+"\n\n"+c.line+"\n"+fine, c.spec)
 		short := c.line[:min(len(c.line), 100)]
@@ -149,7 +162,15 @@ func TestASpecThatTheLogDoesNotBear(t *testing.T) {
 		{"t,k,k\n", accesslog.Spec{Time: "t", Key: "k"}, "key: the header has k twice: name a column by its number"},
 		{"1,2\n", accesslog.Spec{Time: "1", Key: "3"}, "key: want a column from 1 to 2, got 3"},
 		{"12345,2\n", accesslog.Spec{Time: "1", Key: "2"}, "time-unit: the first time is a number and may count anything: want one of s, ms, us, ns"},
-		{"hello\n", accesslog.Spec{}, "input: the first lines are neither JSON nor the combined log format, and have no separator: want one of json, csv, combined"},
+		{"hello\n", accesslog.Spec{}, "input: the first lines are neither JSON nor the combined log format, and have no comma: want one of json, csv, combined, vhost_combined, or a --separator"},
+		{"v 192.0.2.7 - - [30/Nov/2025:06:58:52 +0000] \"GET /\" 200 1\n", accesslog.Spec{}, // a name with a space, or a host?
+			"input: the first lines are neither JSON nor the combined log format, and have no comma: want one of json, csv, combined, vhost_combined, or a --separator"},
+		{"2001:db8::1 - john smith [30/Nov/2025:06:58:52 +0000] \"GET /\" 200 1\n", accesslog.Spec{}, // which ends as a port does
+			"input: the first lines are neither JSON nor the combined log format, and have no comma: want one of json, csv, combined, vhost_combined, or a --separator"},
+		{"{\"a\":1}\n", accesslog.Spec{Format: accesslog.JSON, Separator: ';'}, "separator: only a CSV has one, and the log is read as json"},
+		{"x", accesslog.Spec{Format: accesslog.Combined, Header: true}, "header: only a CSV has one, and the log is read as combined"},
+		{"x", accesslog.Spec{Format: accesslog.VHost, Unit: accesslog.Millis}, "time-unit: the combined log format has no times that are numbers"},
+		{"{\"user\":{\"ann@example.org\":1},\"@t\":1}\n", accesslog.Spec{}, "time: want the name of the field; the first line has @t, ..."},
 		{"\x1f\x8b\x08", accesslog.Spec{}, "input: the log is compressed: gunzip -c FILE, and - for FILE"},
 		{"x", accesslog.Spec{Format: accesslog.Combined, Time: "t"}, "time: the combined log format has only one, in brackets"},
 		{"x", accesslog.Spec{Format: accesslog.Combined, Cost: "t"}, "cost-field: the combined log format has none"},
@@ -162,11 +183,46 @@ func TestASpecThatTheLogDoesNotBear(t *testing.T) {
 			t.Errorf("%q, %+v: %v, want %s", c.text, c.spec, err, c.want)
 		}
 	}
-	for _, text := range []string{"", "\n \r\n"} {
-		if _, err := accesslog.Open(t.Context(), strings.NewReader(text), accesslog.Spec{}); !errors.Is(err, accesslog.ErrEmpty) {
-			t.Errorf("%q: %v", text, err)
+}
+
+// A log without lines is one that holds nothing, also when some come after its end was seen.
+func TestALogWithoutLines(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "\n \r\n", "\xef\xbb\xbf"} {
+		records, faults, all := read(t, text, accesslog.Spec{})
+		if len(records)+len(faults) > 0 || all.Lines != all.Blank || all.Lines != int64(strings.Count(text, "\n")) {
+			t.Errorf("%q: %q, %q, %+v", text, records, faults, all)
 		}
 	}
+	if _, err := accesslog.Open(t.Context(), strings.NewReader(strings.Repeat("\n", 1<<17)), accesslog.Spec{}); err == nil {
+		t.Error("a log that cannot be told from its beginning was opened")
+	}
+	ends := &endsTwice{texts: []string{"\n", "a,1\n"}}
+	l, err := accesslog.Open(t.Context(), ends, accesslog.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := 0
+	err = l.Each(t.Context(), func(b *accesslog.Batch) error {
+		broken += len(b.Faults)
+		return nil
+	})
+	if err != nil || broken != 1 {
+		t.Errorf("%d broken lines, %v; want 1", broken, err)
+	}
+}
+
+// endsTwice is a file that grows behind its end.
+type endsTwice struct{ texts []string }
+
+func (e *endsTwice) Read(p []byte) (int, error) {
+	if len(e.texts) == 0 || e.texts[0] == "" {
+		e.texts = e.texts[min(1, len(e.texts)):]
+		return 0, io.EOF
+	}
+	n := copy(p, e.texts[0])
+	e.texts[0] = e.texts[0][n:]
+	return n, nil
 }
 
 // silent is a pipe that nobody writes to after what it holds.
@@ -231,5 +287,25 @@ func TestOrder(t *testing.T) {
 	})
 	if err != nil || next != lines {
 		t.Error(err, next)
+	}
+}
+
+// What is seldom meant is noted, and read all the same.
+func TestSuspects(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text, key, want string
+	}{
+		{"{\"t\":\"x\",\"k\":1}\n{\"t\":\"x\"}\n", "user", "no line at the beginning has the field user: the first has k, t"},
+		{"{\"t\":\"x\"}\n{\"t\":\"x\",\"k\":1}\n", "k", ""},
+		{"{\"t\":\"x\",\"k\":\"192.0.2.7:4711\"}\n{\"t\":\"x\",\"k\":\"[2001:db8::1]:80\"}\n{\"t\":\"x\"}\n", "k",
+			"keys are addresses with ports, so that each connection is a client of its own"},
+		{"{\"t\":\"x\",\"k\":\"192.0.2.7:4711\"}\n{\"t\":\"x\",\"k\":\"192.0.2.7\"}\n", "k", ""},
+		{"{\"t\":\"x\",\"k\":\"2001:db8::1:80\"}\n", "k", ""},
+	} {
+		l, err := accesslog.Open(t.Context(), strings.NewReader(c.text), accesslog.Spec{Format: accesslog.JSON, Time: "t", Key: c.key})
+		if err != nil || strings.Join(l.Taken(), "; ") != c.want {
+			t.Errorf("%q: %v, %q; want %q", c.text, err, l.Taken(), c.want)
+		}
 	}
 }

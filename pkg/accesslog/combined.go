@@ -5,13 +5,14 @@ import (
 	"slices"
 )
 
-// CombinedFields lists what may be the key in the combined log format, by nginx's names.
+// CombinedFields lists what may be the key in the combined log formats, by nginx's names. Only vhost_combined has the last.
 func CombinedFields() []string {
-	return []string{"remote_addr", "remote_user", "request", "http_referer", "http_user_agent"}
+	return []string{"remote_addr", "remote_user", "request", "http_referer", "http_user_agent", "host"}
 }
 
 const (
 	notCombined = "not the combined log format"
+	notVHost    = "not the combined log format behind a virtual host"
 	noField     = "key: the line has no such field, or - in it"
 )
 
@@ -19,14 +20,43 @@ const (
 //
 //	192.0.2.7 - alice [30/Nov/2026:06:58:52 +0000] "GET / HTTP/1.1" 200 512 "https://example.org/" "curl/8"
 //
-// The last two are not there in the common log format; more may follow in a server's own. A name with a space in it is
-// refused, since a line that begins with the name of a virtual host would else pass for one with the host as its client.
-type combined struct{ key int }
+// The last two are not there in the common log format; more may follow in a server's own. With vhost the name of the host
+// comes first, as in Apache's vhost_combined. A name with a space in it is refused, since a line that begins with the name
+// of a virtual host would else pass for one with the host as its client.
+type combined struct {
+	key   int
+	vhost bool
+}
 
-func newCombined(key string) combined { return combined{slices.Index(CombinedFields(), key)} }
+func newCombined(f Format, key string) combined {
+	return combined{slices.Index(CombinedFields(), key), f == VHost}
+}
 
 func (c combined) find(line []byte) (f found, wrong string) {
-	var fields [5][]byte // as CombinedFields
+	if !c.vhost {
+		return c.behind(nil, line)
+	}
+	host, line, ok := cutAt(line, ' ')
+	if !ok || len(host) == 0 {
+		return f, notVHost
+	}
+	if f, wrong = c.behind(host, line); wrong == notCombined {
+		wrong = notVHost
+	}
+	return f, wrong
+}
+
+// hasPort tells whether a line begins with a host and its port. An IPv6 address may end like one, and what would then be the
+// address behind it is the dash of a name that nobody asked for, which is no key.
+func hasPort(line []byte) bool {
+	host, _, _ := cutAt(line, ' ')
+	colon := bytes.LastIndexByte(host, ':')
+	return colon > 0 && colon+1 < len(host) && number(host[colon+1:]) >= 0
+}
+
+// behind finds the fields behind the host.
+func (c combined) behind(host, line []byte) (f found, wrong string) {
+	fields := [6][]byte{5: host} // as CombinedFields
 	var ok bool
 	if fields[0], line, ok = cutAt(line, ' '); !ok || len(fields[0]) == 0 {
 		return f, notCombined

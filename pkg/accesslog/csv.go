@@ -148,9 +148,14 @@ func column(flag, name string, names []string, header bool) (place int, err erro
 // hold what is not to be told.
 func titles(names []string) string {
 	for _, name := range names {
-		if !regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_. -]*$`).MatchString(name) {
+		if !isTitle(name) {
 			return fmt.Sprintf("%d fields", len(names))
 		}
 	}
 	return listed(names)
+}
+
+// isTitle tells whether a text looks like the name of a field, and not like what one holds.
+func isTitle(text string) bool {
+	return regexp.MustCompile(`^[A-Za-z_@][A-Za-z0-9_-]*([. ][A-Za-z_@][A-Za-z0-9_-]*)*$`).MatchString(text)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -25,10 +26,7 @@ const (
 	headLines = 20
 )
 
-// ErrEmpty is the error of a log without a line that is not blank.
-var ErrEmpty = errors.New("the log has no lines")
-
-// Open looks at the beginning of a log. A *SpecError says what of the spec is missing or does not fit; an error that is
+// Open looks at the beginning of a log. One without lines, or with blank ones only, leaves open what it could not tell. A *SpecError says what of the spec is missing or does not fit; an error that is
 // none is one of reading, or the cause of a context that ended while nothing came.
 func Open(ctx context.Context, r io.Reader, s Spec) (*Log, error) {
 	l := &Log{in: bufio.NewReaderSize(r, headSize), spec: s}
@@ -55,13 +53,24 @@ func Open(ctx context.Context, r io.Reader, s Spec) (*Log, error) {
 		head = head[len(mark):]
 	}
 	lines := l.first(head, err == nil)
-	if len(lines) == 0 {
-		return nil, ErrEmpty
+	switch {
+	case len(lines) == 0 && err != nil:
+		l.parse.finder = nothing{}
+		return l, nil
+	case len(lines) == 0:
+		return nil, fmt.Errorf("the log begins with %d KiB of blank lines", headSize>>10)
 	}
 	if err := l.decide(lines); err != nil {
 		return nil, err
 	}
 	return l, nil
+}
+
+// nothing finds nothing in lines that came when a log without any had been read to its end.
+type nothing struct{}
+
+func (nothing) find([]byte) (f found, wrong string) {
+	return f, "written after the log's end had been seen"
 }
 
 // head is what there is of the beginning, a whole line at least if there is one.
@@ -94,20 +103,61 @@ func (l *Log) first(head []byte, cut bool) (lines [][]byte) {
 // decide settles what the spec leaves open.
 func (l *Log) decide(lines [][]byte) (err error) {
 	s := &l.spec
-	if s.Separator == 0 {
-		s.Separator = ','
+	tabular := s.Separator != 0 || s.Header
+	if s.Format == "" && tabular {
+		s.Format = CSV
 	}
 	if s.Format == "" {
-		if s.Format, err = recognise(lines, s.Separator); err != nil {
+		if s.Format, err = recognise(lines); err != nil {
 			return err
 		}
 		l.take("read as %s", s.Format)
 	}
+	switch {
+	case s.Format != CSV && s.Separator != 0:
+		return refuse("separator", "only a CSV has one, and the log is read as %s", s.Format)
+	case s.Format != CSV && s.Header:
+		return refuse("header", "only a CSV has one, and the log is read as %s", s.Format)
+	case s.Separator == 0:
+		s.Separator = ','
+	}
 	if err := l.fields(lines[0]); err != nil {
 		return err
 	}
+	if s.Format == CSV && s.Header {
+		lines = lines[1:]
+	}
 	l.parse.spec = *s
-	return l.unit(lines)
+	if err := l.unit(lines); err != nil {
+		return err
+	}
+	l.suspect(lines)
+	return nil
+}
+
+// suspect notes what the first lines have that is seldom meant.
+func (l *Log) suspect(lines [][]byte) {
+	if o, ok := l.parse.finder.(*objects); ok {
+		for field, path := range o.paths {
+			lacks := func(line []byte) bool { _, wrong := o.find(line); return wrong == o.wrong[field][missing] }
+			if path != "" && len(lines) > 0 && !slices.ContainsFunc(lines, func(line []byte) bool { return !lacks(line) }) {
+				l.take("no line at the beginning has the field %s: the first has %s", path, fieldsOf(&l.spec, lines[0]))
+				return
+			}
+		}
+	}
+	keys, ports := 0, 0
+	for _, line := range lines {
+		if f, wrong := l.parse.find(line); wrong == "" {
+			keys++
+			if _, err := netip.ParseAddrPort(string(f.key)); err == nil {
+				ports++
+			}
+		}
+	}
+	if keys > 0 && ports == keys {
+		l.take("keys are addresses with ports, so that each connection is a client of its own")
+	}
 }
 
 func (l *Log) take(format string, args ...any) {
@@ -115,18 +165,19 @@ func (l *Log) take(format string, args ...any) {
 }
 
 // recognise tells the format of the first line that has one for sure; what is neither JSON nor the combined format is CSV.
-func recognise(lines [][]byte, separator byte) (Format, error) {
-	c := newCombined(CombinedFields()[0])
+func recognise(lines [][]byte) (Format, error) {
 	for _, line := range lines {
 		if i := space(line, 0); line[i] == '{' && value(line, i, 0) > 0 {
 			return JSON, nil
 		}
-		if _, wrong := c.find(line); wrong == "" {
-			return Combined, nil
+		for _, format := range []Format{Combined, VHost} {
+			if _, wrong := newCombined(format, CombinedFields()[0]).find(line); wrong == "" && (format == Combined || hasPort(line)) {
+				return format, nil
+			}
 		}
 	}
-	if bytes.IndexByte(lines[0], separator) < 0 {
-		return "", refuse("input", "the first lines are neither JSON nor the combined log format, and have no separator: want one of %s",
+	if bytes.IndexByte(lines[0], ',') < 0 {
+		return "", refuse("input", "the first lines are neither JSON nor the combined log format, and have no comma: want one of %s, or a --separator",
 			strings.Join(Formats(), ", "))
 	}
 	return CSV, nil
@@ -135,7 +186,7 @@ func recognise(lines [][]byte, separator byte) (Format, error) {
 // fields makes the finder that the format and the names of the fields want.
 func (l *Log) fields(first []byte) error {
 	s := &l.spec
-	if s.Format == Combined {
+	if s.Format.IsCombined() {
 		return l.combined()
 	}
 	for _, field := range []struct{ flag, name string }{{"time", s.Time}, {"key", s.Key}} {
@@ -159,18 +210,23 @@ func (l *Log) fields(first []byte) error {
 }
 
 func (l *Log) combined() error {
-	s := &l.spec
+	s, known := &l.spec, CombinedFields()
+	if s.Format == Combined {
+		known = known[:len(known)-1]
+	}
 	switch {
 	case s.Time != "":
 		return refuse("time", "the combined log format has only one, in brackets")
 	case s.Cost != "":
 		return refuse("cost-field", "the combined log format has none")
+	case s.Unit != "":
+		return refuse("time-unit", "the combined log format has no times that are numbers")
 	case s.Key == "":
-		s.Key = CombinedFields()[0]
-	case !slices.Contains(CombinedFields(), s.Key):
-		return refuse("key", "the combined log format has %s", strings.Join(CombinedFields(), ", "))
+		s.Key = known[0]
+	case !slices.Contains(known, s.Key):
+		return refuse("key", "the combined log format has %s", strings.Join(known, ", "))
 	}
-	l.parse.finder = newCombined(s.Key)
+	l.parse.finder = newCombined(s.Format, s.Key)
 	return nil
 }
 
@@ -178,9 +234,6 @@ func (l *Log) combined() error {
 func (l *Log) unit(lines [][]byte) error {
 	if l.spec.Unit != "" {
 		return nil
-	}
-	if l.spec.Format == CSV && l.spec.Header {
-		lines = lines[1:]
 	}
 	for _, line := range lines {
 		f, wrong := l.parse.find(line)
@@ -204,7 +257,12 @@ func (l *Log) unit(lines [][]byte) error {
 // fieldsOf lists the fields that a line has.
 func fieldsOf(s *Spec, line []byte) string {
 	if s.Format == JSON {
-		return listed(members(line))
+		names := members(line)
+		shown := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isTitle(name) })
+		if len(shown) < len(names) {
+			shown = append(shown, "...")
+		}
+		return listed(shown)
 	}
 	var names []string
 	_ = eachField(line, s.Separator, func(field []byte) { names = append(names, string(field)) })

@@ -42,8 +42,8 @@ const (
 	wrongRange = "time: before 1970 or after 2112"
 )
 
-// parseTime reads a time in one of three forms that cannot be taken for one another, cut to µs: RFC 3339, the form of the
-// combined log, and a Unix time in the unit given.
+// parseTime reads a time in one of three forms that cannot be taken for one another, cut to µs: RFC 3339 and what else
+// ISO 8601 allows of that form, the form of the combined log, and a Unix time in the unit given.
 func parseTime(text []byte, unit Unit) (us int64, wrong string) {
 	switch {
 	case len(text) > 10 && text[4] == '-':
@@ -51,8 +51,10 @@ func parseTime(text []byte, unit Unit) (us int64, wrong string) {
 	case len(text) > 10 && text[2] == '/':
 		us, wrong = parseCombinedTime(text)
 	default:
-		n, ok := parseNumber(text)
+		n, ok := parseNumber(bytes.TrimPrefix(text, []byte("-")))
 		switch {
+		case ok && text[0] == '-':
+			return 0, wrongRange
 		case !ok:
 			return 0, wrongTime
 		case unit == "":
@@ -66,7 +68,8 @@ func parseTime(text []byte, unit Unit) (us int64, wrong string) {
 	return us, wrong
 }
 
-// parseRFC3339 reads 2026-11-30T06:58:52.123456Z, also with a space or a small letter, and with an offset for the Z.
+// parseRFC3339 reads 2026-11-30T06:58:52.123456Z, also with a space or a small letter, with a comma for the point, and with
+// an offset for the Z: +01:00, +0100 or +01, which may stand behind a space.
 func parseRFC3339(b []byte) (us int64, wrong string) {
 	if len(b) < len("2026-11-30T06:58:52") || b[7] != '-' || b[10] != 'T' && b[10] != 't' && b[10] != ' ' || b[13] != ':' || b[16] != ':' {
 		return 0, wrongTime
@@ -76,12 +79,15 @@ func parseRFC3339(b []byte) (us int64, wrong string) {
 		return 0, wrongTime
 	}
 	b = b[19:]
-	if len(b) > 0 && b[0] == '.' {
+	if len(b) > 0 && (b[0] == '.' || b[0] == ',') {
 		fraction, digits := fraction(b[1:])
 		if digits == 0 {
 			return 0, wrongTime
 		}
 		us, b = us+fraction, b[1+digits:]
+	}
+	if len(b) > 1 && b[0] == ' ' {
+		b = b[1:]
 	}
 	switch {
 	case len(b) == 0:
@@ -90,6 +96,10 @@ func parseRFC3339(b []byte) (us int64, wrong string) {
 		return us, ""
 	case len(b) == len("+00:00") && b[3] == ':':
 		return shift(us, b[0], number(b[1:3]), number(b[4:6]))
+	case len(b) == len("+0000"):
+		return shift(us, b[0], number(b[1:3]), number(b[3:5]))
+	case len(b) == len("+00"):
+		return shift(us, b[0], number(b[1:3]), 0)
 	}
 	return 0, wrongTime
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/accesslog"
@@ -84,12 +85,20 @@ func (p Replay) rules(catalogue []target.Entry) (rules []replayRule, err error) 
 	return rules, nil
 }
 
+// ignoresBurst tells whether a burst is asked for that no limiter knows.
+func (p Replay) ignoresBurst(rules []replayRule) bool {
+	return !slices.ContainsFunc(rules, func(r replayRule) bool { return r.limit.Burst == 0 || r.entry.Rule.Memory == model.Level })
+}
+
 // Run reads the log. If an interrupt or an error ends it, what was read until then is the result, marked partial, beside
 // the error; nil if nothing was.
 func (p Replay) Run(ctx context.Context, env Env, log io.Reader) (*ReplayResult, error) {
 	rules, err := p.rules(env.Catalogue)
 	if err != nil {
 		return nil, err
+	}
+	if p.ignoresBurst(rules) {
+		env.Note("--burst is ignored: none of the limiters is a bucket")
 	}
 	l, err := accesslog.Open(ctx, log, p.Log)
 	var spec *accesslog.SpecError

@@ -14,6 +14,7 @@ import (
 	"github.com/rlctl/rlctl/pkg/accesslog"
 	"github.com/rlctl/rlctl/pkg/limiter"
 	"github.com/rlctl/rlctl/pkg/model"
+	"github.com/rlctl/rlctl/pkg/report"
 )
 
 // csvPlan reads lines of time in ms, key and cost.
@@ -191,4 +192,47 @@ func TestAReplaySurvivesItsJSON(t *testing.T) {
 	survives(t, r)
 	survives(t, NewReplayCheck(Provenance{Command: "make replay"}, Server{Version: "7.0.15", Private: true}, Put{Requests: 4}, r,
 		map[string]Refusals{"gcra": {Of: map[string]int64{"a": 1}, At: []int64{2000}}}, []ReplaySpeed{{Input: "csv", Rounds: 1, Median: 1e6}}, time.Second))
+}
+
+// A share is 0 or 100 % only if it is nothing or all.
+func TestPercentage(t *testing.T) {
+	t.Parallel()
+	for share, want := range map[float64]string{
+		0: "0 %", 1: "100 %", 0.5: "50 %", 0.315: "31.5 %", 1. / 3: "33.3 %", 0.0004: "0.04 %", 0.999: "99.9 %",
+		1 / 3e6: "< 0.0001 %", 1 - 1/3e6: "> 99.9999 %", 2_999_000. / 3e6: "99.9666 %", 2_999_990. / 3e6: "99.9996 %", 2e-6: "0.0002 %",
+	} {
+		if got := percentage(share); got != want {
+			t.Errorf("%v: %q, want %q", share, got, want)
+		}
+	}
+}
+
+// On a narrow terminal a table leaves columns out, and a chart begins where its axis says it does.
+func TestReplayIsShown(t *testing.T) {
+	t.Parallel()
+	const narrow = 60
+	p := csvPlan(limiter.Limit{Events: 1, Window: time.Minute, Burst: 1_000_000}, limiter.Limit{Events: 2, Window: time.Minute, Burst: 1_000_000})
+	r, err := p.Run(t.Context(), quiet(), strings.NewReader("1764485899999,a,1\n1764485899999,a,1\n1764572290000,a,1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := r.Document().Write(&b, report.TableFormat, report.Style{Width: narrow}); err != nil {
+		t.Fatal(err)
+	}
+	table := 0
+	for line := range strings.Lines(b.String()) {
+		if row := strings.TrimSpace(line); strings.HasPrefix(row, "sliding-log") || strings.HasPrefix(row, "LIMITER") {
+			if table++; len([]rune(row)) > narrow {
+				t.Errorf("%d columns: %s", len([]rune(row)), row)
+			}
+		}
+	}
+	if table < 3 {
+		t.Errorf("%d lines of a table:\n%s", table, &b)
+	}
+	begin := utcMicro(r.Over.FromUS).Format(time.RFC3339)
+	if c := r.charts()[0]; r.Over.FromUS == r.Log.FromUS || !strings.HasSuffix(c.X.Label, " from "+begin+" on") || c.Series[0].Points[0].X != 0 {
+		t.Errorf("%q, want the begin %s", c.X.Label, begin)
+	}
 }

@@ -3,7 +3,9 @@ package experiment
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,8 +16,11 @@ import (
 // Document shows the answer, what each limit refuses, when, and whom most.
 func (r *ReplayResult) Document() report.Document {
 	d := report.Document{
-		Data: r, Head: append([]report.Line{r.answer()}, r.setting()...), Table: r.table(), Strips: r.strips(), Charts: r.charts(),
+		Data: r, Head: append([]report.Line{r.answer()}, r.setting()...), Strips: r.strips(), Charts: r.charts(),
 		Made: report.Text("%s   rlctl %s", r.Command, r.Version),
+	}
+	if r.Log.Requests > 0 {
+		d.Table = r.table()
 	}
 	for _, row := range r.Results {
 		d.Records = append(d.Records, row)
@@ -30,26 +35,36 @@ func (r *ReplayResult) Document() report.Document {
 
 // answer is what is refused, from the mildest limit to the strictest.
 func (r *ReplayResult) answer() report.Line {
-	if r.Log.Requests == 0 || len(r.Results) == 0 {
+	switch {
+	case r.Log.Requests == 0 && r.leftOut() == 0 && !r.Partial:
+		return report.Line{{Text: "inconclusive: the log has no requests", Tone: report.Warn}}
+	case r.Log.Requests == 0 || len(r.Results) == 0:
 		return report.Line{{Text: "no request could be read", Tone: report.Warn}}
 	}
-	mildest, strictest := r.mildest(), slices.MaxFunc(r.Results, byRefused)
-	text := r.would(strictest)
-	if len(r.Results) > 1 && strictest.Refused > 0 {
-		text = fmt.Sprintf("from %s (%s) to %s (%s) of the requests would be refused",
-			percentage(mildest.RefusedShare), r.named(mildest), percentage(strictest.RefusedShare), r.named(strictest))
-	} else if strictest.Refused == 0 && len(r.Results) > 1 {
-		text = "none of the limits would refuse anything"
-	}
-	line := report.Line{{Text: text}}
+	line := report.Line{{Text: r.refuses()}}
 	switch {
 	case r.Partial:
 		line = append(line, report.Cell{Text: "   partial: only the beginning was read", Tone: report.Warn})
 	case !r.Complete:
-		line = append(line, report.Cell{Text: fmt.Sprintf("   inconclusive: %s left out",
-			report.Count(r.leftOut(), "line", "lines")), Tone: report.Warn})
+		line = append(line, report.Cell{Text: fmt.Sprintf("   inconclusive: %s of %s left out",
+			report.Int(r.leftOut()), report.Count(r.Log.Lines-r.Log.Blank, "line", "lines")), Tone: report.Warn})
 	}
 	return line
+}
+
+// refuses is the answer in words.
+func (r *ReplayResult) refuses() string {
+	mildest, strictest := r.mildest(), slices.MaxFunc(r.Results, byRefused)
+	switch {
+	case len(r.Results) == 1:
+		return r.would(strictest)
+	case strictest.Refused == 0:
+		return "none of the limits would refuse anything"
+	case mildest.Refused == strictest.Refused:
+		return fmt.Sprintf("each of the limits would refuse %s of the requests", percentage(strictest.RefusedShare))
+	}
+	return fmt.Sprintf("from %s (%s) to %s (%s) of the requests would be refused",
+		percentage(mildest.RefusedShare), r.named(mildest), percentage(strictest.RefusedShare), r.named(strictest))
 }
 
 func byRefused(a, b ReplayRow) int { return cmp.Compare(a.Refused, b.Refused) }
@@ -65,8 +80,20 @@ func (r *ReplayResult) would(row ReplayRow) string {
 		report.Int(row.ClientsRefused), report.Count(row.Clients, "client", "clients"))
 }
 
-// percentage has two digits that count, and never says 0 of what is not 0.
-func percentage(share float64) string { return report.Figure(float64(int64(share*1e6+0.5))/1e4) + " %" }
+// percentage has three digits that count, and more near to all. It never says 0 of what is not nothing, nor 100 of what
+// is not all.
+func percentage(share float64) string {
+	const least = 1e-6
+	switch {
+	case share > 0 && share < least:
+		return "< 0.0001 %"
+	case share < 1 && share > 1-least:
+		return "> 99.9999 %"
+	case share < 1 && share >= 0.9995:
+		return strconv.FormatFloat(math.Floor(share*1e6)/1e4, 'f', -1, 64) + " %"
+	}
+	return report.Figure(math.Round(share*1e6)/1e4) + " %"
+}
 
 // named is a row as the others need it told apart.
 func (r *ReplayResult) named(row ReplayRow) string {
@@ -145,9 +172,6 @@ func (r *ReplayResult) firstOf(reason ReplayReason) string {
 		}
 	}
 	text := " " + strings.Join(numbers, ", ")
-	if len(numbers) == 0 {
-		return "s after those"
-	}
 	if int64(len(numbers)) < reason.Lines {
 		text += ", ..."
 	}
@@ -160,7 +184,7 @@ func (r *ReplayResult) firstOf(reason ReplayReason) string {
 func (r *ReplayResult) table() report.Table {
 	t := report.Table{Columns: []report.Column{
 		{Title: "LIMITER"}, {Title: "LIMIT", Right: true}, {Title: "REFUSED", Right: true}, {Title: "SHARE", Right: true},
-		{Title: "CLIENTS", Right: true}, {Title: "SHARE", Right: true}, {Title: "FIRST", Wide: true},
+		{Title: "CLIENTS", Right: true, Wide: true}, {Title: "SHARE", Right: true, Wide: true}, {Title: "FIRST", Wide: true},
 	}}
 	for _, row := range r.Results {
 		first := "–"
@@ -196,10 +220,9 @@ func (r *ReplayResult) charts() []report.Chart {
 	step := float64(r.Over.StepUS) / float64(unit.Microseconds())
 	c := report.Chart{
 		Title: "Requests refused over time",
-		Note: fmt.Sprintf("%s in all, from %s on", report.Count(r.Log.Requests, "request", "requests"),
-			utcMicro(r.Log.FromUS).Format(time.RFC3339)),
-		X: report.Axis{Label: in + " from the first request"},
-		Y: report.Axis{Label: "refused per " + wholeWindow(r.Over.StepUS)},
+		Note:  report.Count(r.Log.Requests, "request", "requests") + " in all",
+		X:     report.Axis{Label: fmt.Sprintf("%s from %s on", in, utcMicro(r.Over.FromUS).Format(time.RFC3339Nano))},
+		Y:     report.Axis{Label: "refused per " + wholeWindow(r.Over.StepUS)},
 	}
 	for i, counts := range r.Over.Refused {
 		if i >= len(r.Results) {
@@ -256,7 +279,7 @@ func (r *ReplayResult) foot() (lines []report.Line) {
 		lines = append(lines, report.Line{{Text: coarse, Tone: report.Warn}})
 	}
 	speed := ""
-	if r.ElapsedUS > 0 {
+	if r.ElapsedUS > 0 && r.Log.Requests > 0 {
 		speed = fmt.Sprintf("   %s requests a second", report.Figure(float64(r.Log.Requests)/float64(r.ElapsedUS)*1e6))
 	}
 	lines = append(lines, report.Text("%s read and decided in %s%s", report.Count(r.Log.Lines, "line", "lines"),
@@ -266,7 +289,7 @@ func (r *ReplayResult) foot() (lines []report.Line) {
 
 // next is how to try a limit on real requests: the mildest of those that refuse anything.
 func (r *ReplayResult) next() report.Line {
-	if len(r.Results) == 0 {
+	if len(r.Results) == 0 || r.Log.Requests == 0 {
 		return nil
 	}
 	row := r.mildest()

@@ -25,14 +25,14 @@ type ReplayResult struct {
 	Most      []ReplayClient `json:"most_refused"`
 	ShowKeys  bool           `json:"show_keys"` // clients are named by their keys, not by digests of this run alone
 	Over      ReplayOver     `json:"over_time"`
-	Complete  bool           `json:"complete"` // no line was left out, so that the answer is that of the whole log
+	Complete  bool           `json:"complete"` // there were requests and no line was left out, so that the answer is that of the whole log
 	Partial   bool           `json:"partial"`  // interrupted, or ended by an error
 	ElapsedUS int64          `json:"elapsed_us"`
 }
 
 // ReplayLog is how the log was read and what was in it.
 type ReplayLog struct {
-	Input     accesslog.Format `json:"input"`
+	Input     accesslog.Format `json:"input"`     // empty if the log has no lines to tell it
 	Time      string           `json:"time"`      // field; empty in the combined format
 	Unit      accesslog.Unit   `json:"time_unit"` // empty if no time is a number
 	Key       string           `json:"key"`       // field
@@ -43,10 +43,10 @@ type ReplayLog struct {
 	Lines     int64            `json:"lines"`
 	Blank     int64            `json:"blank"` // lines, with the header of a CSV
 	Broken    int64            `json:"broken"`
-	Unsorted  int64            `json:"unsorted"` // earlier than one before; left out unless all were sorted
-	Reasons   []ReplayReason   `json:"reasons"`  // why lines are broken, the most frequent first
-	Faults    []ReplayFault    `json:"first_broken"`
-	Requests  int64            `json:"requests"` // that were decided on
+	Unsorted  int64            `json:"unsorted"`     // earlier than one before; left out unless all were sorted
+	Reasons   []ReplayReason   `json:"reasons"`      // why lines are broken, the most frequent first
+	Faults    []ReplayFault    `json:"first_broken"` // the first of all, and the first of each reason
+	Requests  int64            `json:"requests"`     // that were decided on
 	Clients   int64            `json:"clients"`
 	FromUS    int64            `json:"from_us"` // of the first request, 0 if there is none
 	ToUS      int64            `json:"to_us"`
@@ -103,7 +103,7 @@ type ReplayOver struct {
 
 // The most that a result holds.
 const (
-	mostFaults   = 5
+	mostFaults   = 5   // and the first of each reason
 	mostReplayed = 240 // steps of time
 )
 
@@ -130,10 +130,10 @@ func (p Replay) result(env Env, s accesslog.Spec, rules []replayRule) *ReplayRes
 // fault counts a broken line.
 func (l *ReplayLog) fault(f accesslog.Fault) {
 	l.Broken++
-	if len(l.Faults) < mostFaults {
+	i := slices.IndexFunc(l.Reasons, func(r ReplayReason) bool { return r.Reason == f.Reason })
+	if i < 0 || len(l.Faults) < mostFaults {
 		l.Faults = append(l.Faults, ReplayFault{f.Line, f.Reason})
 	}
-	i := slices.IndexFunc(l.Reasons, func(r ReplayReason) bool { return r.Reason == f.Reason })
 	if i < 0 {
 		i = len(l.Reasons)
 		l.Reasons = append(l.Reasons, ReplayReason{Reason: f.Reason})
