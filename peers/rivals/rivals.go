@@ -38,8 +38,9 @@ func Entries() (entries []target.Entry) {
 	return entries
 }
 
-// Rows are all that this program adds to the catalogue: the rivals, and redis_rate once more in a pipeline.
-func Rows() []target.Entry { return append(Entries(), gathered()) }
+// Rows are all that this program adds to the catalogue: the rivals, redis_rate once more in a pipeline, and what bounds
+// them all.
+func Rows() []target.Entry { return append(Entries(), gathered(), least()) }
 
 // Version is the version of the rival's module that is built in.
 func (r Rival) Version() string {
