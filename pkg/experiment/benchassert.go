@@ -205,7 +205,7 @@ func Checks(benches []*BenchResult) report.Document {
 	d := report.Document{Table: report.Table{Columns: []report.Column{{Title: "WHAT IS TO HOLD"}, {Title: "MEASURED", Wrap: 24}, {Title: "VERDICT"}}}}
 	for _, r := range benches {
 		for _, c := range r.Checks {
-			d.Table.Add(report.Plain("`"+c.Assert+"`"), report.Plain(c.Reason), report.Plain(string(c.Verdict)))
+			d.Table.Add(report.Plain(c.Assert), report.Plain(c.Reason), report.Plain(string(c.Verdict)))
 		}
 		d.Made = r.Env.line()
 	}

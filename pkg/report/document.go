@@ -123,7 +123,7 @@ func (d Document) writeMarkdown(w io.Writer) error {
 	}
 	var parts []string
 	for _, l := range d.Head {
-		parts = append(parts, Style{}.Line(l))
+		parts = append(parts, escapeMarkdown(Style{}.Line(l)))
 	}
 	for _, part := range []string{body, d.Strips.markdown()} {
 		if part != "" {
@@ -131,7 +131,7 @@ func (d Document) writeMarkdown(w io.Writer) error {
 		}
 	}
 	for _, l := range d.Foot {
-		parts = append(parts, Style{}.Line(l))
+		parts = append(parts, escapeMarkdown(Style{}.Line(l)))
 	}
 	if _, err = io.WriteString(w, strings.Join(parts, "\n")); err != nil {
 		return err

@@ -32,4 +32,28 @@ func Escape(text string) string {
 	return b.String()
 }
 
+// escapeMarkdown makes text stand in Markdown as it is: what would be code, a link, emphasis, HTML or the end of a cell there
+// is preceded by a backslash. An underscore inside a word means nothing, and < before anything but a tag's name.
+func escapeMarkdown(text string) string {
+	word := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
+	var b strings.Builder
+	last := ' '
+	for i, r := range text {
+		next, _ := utf8.DecodeRuneInString(text[i+1:])
+		means := strings.ContainsRune("\\`*[]&|", r)
+		switch r {
+		case '_':
+			means = !word(last) || !word(next)
+		case '<':
+			means = word(next) || strings.ContainsRune("/!?", next)
+		}
+		if means {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+		last = r
+	}
+	return b.String()
+}
+
 func hidden(r rune) bool { return !unicode.IsPrint(r) }

@@ -85,10 +85,10 @@ func TestDocument(t *testing.T) {
 	}, {
 		"Markdown", MarkdownFormat, Style{Color: true, Width: 34},
 		"head 1\n\n" +
-			"| NAME | COUNT | PROSE                | EXTRA      |\n" +
-			"|:-----|------:|:---------------------|:-----------|\n" +
-			"| a\\nb | 2,000 | one two  three\\|four | 0123456789 |\n" +
-			"| c,d  |    -1 | one two  three\\|four | 0123456789 |\n\n" +
+			"| NAME  | COUNT | PROSE                | EXTRA      |\n" +
+			"|:------|------:|:---------------------|:-----------|\n" +
+			"| a\\\\nb | 2,000 | one two  three\\|four | 0123456789 |\n" +
+			"| c,d   |    -1 | one two  three\\|four | 0123456789 |\n\n" +
 			"next: more\n",
 	}, {
 		"JSON", JSONFormat, Style{Color: true},
@@ -143,6 +143,18 @@ func TestFailedWrites(t *testing.T) {
 	for _, name := range Formats() {
 		if err := sample().Write(full{}, Format(name), Style{}); err == nil {
 			t.Errorf("%s: a failed write is no error", name)
+		}
+	}
+}
+
+func TestEscapeMarkdown(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain, 1.5 x (a-b)": "plain, 1.5 x (a-b)", "retry_us": "retry_us", "1 < 2 <= 3": "1 < 2 <= 3",
+		"<img src=x>": `\<img src=x>`, "</b>": `\</b>`, "&lt;": `\&lt;`, "[a](http://b)": `\[a\](http://b)`,
+		"*b* `c` _d_": "\\*b\\* \\`c\\` \\_d\\_", "a|b": `a\|b`, `a\|b`: `a\\\|b`, "__": `\_\_`, "é_é_": `é_é\_`,
+	} {
+		if got := escapeMarkdown(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (t Table) markdown() (string, error) {
 		return "", nil
 	}
 	cell := func(c Cell, _ int) string {
-		return strings.ReplaceAll(strings.TrimSpace(Escape(c.Text)), "|", `\|`)
+		return escapeMarkdown(strings.TrimSpace(Escape(c.Text)))
 	}
 	return t.render(cell, renderer.NewMarkdown(), tw.Padding{Left: " ", Right: " ", Overwrite: true})
 }
