@@ -82,7 +82,7 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 		if node := elsewhere(e); node != "" {
 			return fmt.Sprintf("cannot reach %s, a node of %s (%s)", node, at, why), "which nodes are down: rlctl doctor --cluster"
 		}
-		return fmt.Sprintf("cannot reach %s (%s)", at, why), cmp.Or(tlsHint(e.at, e.err), crowdHint(e.err), reachHint(e.at, typed))
+		return fmt.Sprintf("cannot reach %s (%s)", at, why), cmp.Or(tlsHint(e.at, e.err), crowdHint(e.at, e.err), reachHint(e.at, typed))
 	case limiter.ClassNoAnswer:
 		what, hint = "did not answer", "wait longer: --timeout 5s    a server that wants TLS: --tls"
 		if hungUp(e.err) {
@@ -92,7 +92,7 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 		if limiter.Counted(e) {
 			what += "; the request may have been counted"
 		}
-		return what, cmp.Or(crowdHint(e.err), hint)
+		return what, cmp.Or(crowdHint(e.at, e.err), hint)
 	case limiter.ClassAuth:
 		return fmt.Sprintf("%s refused: %s", at, why), cmp.Or(tlsHint(e.at, e.err),
 			"log in: REDISCLI_AUTH=... or --pass-file FILE, with --user NAME    rights: redis-cli ACL WHOAMI")
@@ -236,11 +236,11 @@ func tlsHint(at string, err error) string {
 }
 
 // crowdHint is what to do where the server takes no more connections, "" where that is not it.
-func crowdHint(err error) string {
+func crowdHint(at string, err error) string {
 	if redis.IsMaxClientsError(err) || strings.Contains(err.Error(), "max number of clients") { // a worker tells only words
 		return "fewer --procs or --clients, or more room: redis-cli CONFIG GET maxclients"
 	}
-	if strings.Contains(err.Error(), "broken pipe") {
+	if strings.Contains(err.Error(), "broken pipe") && at != privateServer {
 		return "it hung up: does it take no more connections? redis-cli CONFIG GET maxclients"
 	}
 	return ""

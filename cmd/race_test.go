@@ -228,7 +228,7 @@ func TestADeadPrivateServerEndsTheRun(t *testing.T) {
 	}{
 		"keeper":     {[]string{"race", "gcra", "--procs", "3", "--attempts", "5000000"}, 5},
 		"redis.sock": {[]string{"race", "gcra", "--procs", "3", "--attempts", "5000000"}, 5},
-		"redis.soc":  {[]string{"prove", "watch-bucket", "--clients", "4"}, 2},
+		"redis.soc":  {[]string{"prove", "gcra", "watch-bucket", "--clients", "4"}, 2},
 	} {
 		c, _, stderr := withOutput(t, append(run.args, "--format", "json")...)
 		if err := c.Start(); err != nil {

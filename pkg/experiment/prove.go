@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -182,7 +183,8 @@ func hungUp(err error) bool {
 	if errors.Is(err, explore.ErrHung) {
 		return false
 	}
-	return errors.As(err, &broken) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return errors.As(err, &broken) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) // of a client that looks at its connection by itself
 }
 
 // explore runs one exploration, or its one schedule.
