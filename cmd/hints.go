@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"regexp"
@@ -83,14 +84,15 @@ func explainRedis(e redisError, typed string) (what, hint string) {
 		}
 		return fmt.Sprintf("cannot reach %s (%s)", at, why), cmp.Or(tlsHint(e.at, e.err), crowdHint(e.err), reachHint(e.at, typed))
 	case limiter.ClassNoAnswer:
-		what = fmt.Sprintf("%s did not answer (%s)", at, why)
+		what, hint = "did not answer", "wait longer: --timeout 5s    a server that wants TLS: --tls"
+		if hungUp(e.err) {
+			what, hint = "ended the connection", cmp.Or(tlsHint(e.at, e.err), reachHint(e.at, typed))
+		}
+		what = fmt.Sprintf("%s %s (%s)", at, what, why)
 		if limiter.Counted(e) {
 			what += "; the request may have been counted"
 		}
-		if hint := crowdHint(e.err); hint != "" {
-			return what, hint
-		}
-		return what, "wait longer: --timeout 5s    a server that wants TLS: --tls"
+		return what, cmp.Or(crowdHint(e.err), hint)
 	case limiter.ClassAuth:
 		return fmt.Sprintf("%s refused: %s", at, why), cmp.Or(tlsHint(e.at, e.err),
 			"log in: REDISCLI_AUTH=... or --pass-file FILE, with --user NAME    rights: redis-cli ACL WHOAMI")
@@ -227,7 +229,7 @@ func tlsHint(at string, err error) string {
 		return "the server has to show another; to take any, and know nobody: --insecure"
 	case (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)) && strings.HasSuffix(at, " tls"):
 		return "does it want certificates of its clients? --cert FILE --key FILE" // it may hang up before the alert is read
-	case errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, syscall.ECONNRESET) && at != privateServer:
 		return "is it a server that wants TLS? --tls"
 	}
 	return ""
@@ -256,6 +258,11 @@ func reachHint(at, typed string) string {
 		start = "it ended during the run; try again"
 	}
 	return fmt.Sprintf("%s    or point elsewhere: %s -u redis://HOST:PORT", start, typed)
+}
+
+// hungUp tells a connection that its other end closed from one that nothing came on.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // invalid names the flag of the field that a limiter refused.

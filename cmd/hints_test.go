@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"syscall"
@@ -44,6 +45,16 @@ func TestExplain(t *testing.T) {
 		refused("db:6379", limiter.ClassNoAnswer, os.ErrDeadlineExceeded),
 		"rlctl: redis at db:6379 did not answer (timed out); the request may have been counted\n" +
 			"  wait longer: --timeout 5s    a server that wants TLS: --tls\n",
+		69,
+	}, {
+		refused("db:6379", limiter.ClassNoAnswer, io.EOF),
+		"rlctl: redis at db:6379 ended the connection (EOF); the request may have been counted\n" +
+			"  is it running there?    or point elsewhere: rlctl check client-1 -u redis://HOST:PORT\n",
+		69,
+	}, {
+		refused(privateServer, limiter.ClassNoAnswer, os.NewSyscallError("read", syscall.ECONNRESET)),
+		"rlctl: redis at its private socket ended the connection (connection reset by peer); the request may have been counted\n" +
+			"  it ended during the run; try again    or point elsewhere: rlctl check client-1 -u redis://HOST:PORT\n",
 		69,
 	}, {
 		refused("db:6379", limiter.ClassLoading, errors.New("LOADING Redis is loading the dataset in memory")),
