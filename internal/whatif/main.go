@@ -5,7 +5,7 @@
 //
 //	go run ./internal/whatif log FORMAT REQUESTS SEED
 //
-// only writes such a log to stdout: json, csv or combined.
+// only writes such a log to stdout, in a format of rlctl replay --input.
 package main
 
 import (
@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	case len(args) == 0:
 		return check(ctx, out)
 	case len(args) != 4 || args[0] != "log" || !slices.Contains(accesslog.Formats(), args[1]):
-		return errors.New("usage: whatif [log json|csv|combined REQUESTS SEED]")
+		return fmt.Errorf("usage: whatif [log %s REQUESTS SEED]", strings.Join(accesslog.Formats(), "|"))
 	}
 	requests, err := strconv.Atoi(args[2])
 	if err != nil || requests < 1 {

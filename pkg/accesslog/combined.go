@@ -46,8 +46,8 @@ func (c combined) find(line []byte) (f found, wrong string) {
 	return f, wrong
 }
 
-// hasPort tells whether a line begins with a host and its port. An IPv6 address may end like one, and what would then be the
-// address behind it is the dash of a name that nobody asked for, which is no key.
+// hasPort tells whether a line begins with a host and its port. A line that begins with an IPv6 address may seem to, but is not
+// taken for a virtual host's: where that has the client's address, this one has a dash, which is no key.
 func hasPort(line []byte) bool {
 	host, _, _ := cutAt(line, ' ')
 	colon := bytes.LastIndexByte(host, ':')

@@ -26,8 +26,9 @@ const (
 	headLines = 20
 )
 
-// Open looks at the beginning of a log. One without lines, or with blank ones only, leaves open what it could not tell. A *SpecError says what of the spec is missing or does not fit; an error that is
-// none is one of reading, or the cause of a context that ended while nothing came.
+// Open looks at the beginning of a log. One without lines, or with blank ones only, leaves open what it could not tell. A
+// *SpecError says what of the spec is missing or does not fit; an error that is none is one of reading, or the cause of a
+// context that ended while nothing came.
 func Open(ctx context.Context, r io.Reader, s Spec) (*Log, error) {
 	l := &Log{in: bufio.NewReaderSize(r, headSize), spec: s}
 	var head []byte
@@ -66,7 +67,7 @@ func Open(ctx context.Context, r io.Reader, s Spec) (*Log, error) {
 	return l, nil
 }
 
-// nothing finds nothing in lines that came when a log without any had been read to its end.
+// nothing is for a log that had no lines when it was read to its end: what comes after that is broken.
 type nothing struct{}
 
 func (nothing) find([]byte) (f found, wrong string) {
@@ -103,8 +104,7 @@ func (l *Log) first(head []byte, cut bool) (lines [][]byte) {
 // decide settles what the spec leaves open.
 func (l *Log) decide(lines [][]byte) (err error) {
 	s := &l.spec
-	tabular := s.Separator != 0 || s.Header
-	if s.Format == "" && tabular {
+	if s.Format == "" && (s.Separator != 0 || s.Header) {
 		s.Format = CSV
 	}
 	if s.Format == "" {
@@ -137,27 +137,45 @@ func (l *Log) decide(lines [][]byte) (err error) {
 
 // suspect notes what the first lines have that is seldom meant.
 func (l *Log) suspect(lines [][]byte) {
-	if o, ok := l.parse.finder.(*objects); ok {
-		for field, path := range o.paths {
-			lacks := func(line []byte) bool { _, wrong := o.find(line); return wrong == o.wrong[field][missing] }
-			if path != "" && len(lines) > 0 && !slices.ContainsFunc(lines, func(line []byte) bool { return !lacks(line) }) {
-				l.take("no line at the beginning has the field %s: the first has %s", path, fieldsOf(&l.spec, lines[0]))
-				return
-			}
-		}
+	if len(lines) == 0 {
+		return
 	}
-	keys, ports := 0, 0
-	for _, line := range lines {
-		if f, wrong := l.parse.find(line); wrong == "" {
-			keys++
-			if _, err := netip.ParseAddrPort(string(f.key)); err == nil {
-				ports++
-			}
-		}
-	}
-	if keys > 0 && ports == keys {
+	if path := l.absent(lines); path != "" {
+		l.take("no line at the beginning has the field %s: the first has %s", path, fieldsOf(&l.spec, lines[0]))
+	} else if l.havePorts(lines) {
 		l.take("keys are addresses with ports, so that each connection is a client of its own")
 	}
+}
+
+// absent is a field that none of the JSON lines has, empty if there is none such.
+func (l *Log) absent(lines [][]byte) string {
+	o, ok := l.parse.finder.(*objects)
+	if !ok {
+		return ""
+	}
+	for field, path := range o.paths {
+		has := func(line []byte) bool { _, wrong := o.find(line); return wrong != o.wrong[field][missing] }
+		if path != "" && !slices.ContainsFunc(lines, has) {
+			return path
+		}
+	}
+	return ""
+}
+
+// havePorts tells whether the keys of all lines that have one are addresses with ports.
+func (l *Log) havePorts(lines [][]byte) bool {
+	keys := 0
+	for _, line := range lines {
+		f, wrong := l.parse.find(line)
+		if wrong != "" {
+			continue
+		}
+		keys++
+		if _, err := netip.ParseAddrPort(string(f.key)); err != nil {
+			return false
+		}
+	}
+	return keys > 0
 }
 
 func (l *Log) take(format string, args ...any) {

@@ -106,53 +106,59 @@ func (p Bench) assertions(rows []target.Entry) ([]assertion, error) {
 }
 
 // check says what came of an assertion. It is broken by one row that breaks it, and else inconclusive if a row that it
-// names has no such figure, or there is no such row.
+// names has no such figure, or there is no such row. Where all rows hold, the one nearest to the bound is told.
 func (a assertion) check(rows []BenchRow) BenchCheck {
 	c := BenchCheck{Assert: a.text, Verdict: replay.Inconclusive, Reason: "no row was measured"}
-	held := replay.Held
+	nearest, first := 0.0, true
 	for i := range rows {
-		row := &rows[i]
-		if !a.names(row) {
+		if !a.names(&rows[i]) {
 			continue
 		}
-		if a.against != "" {
-			verdict, reason := a.compare(rows, row)
-			if verdict == replay.Broken {
-				c.Verdict, c.Reason = verdict, reason
-				return c
-			}
-			if held == replay.Held {
-				held, c.Verdict, c.Reason = verdict, verdict, reason
-			}
-			continue
+		verdict, v, reason := a.judge(rows, &rows[i])
+		if first || verdict == replay.Broken || c.Verdict == replay.Held && (verdict != replay.Held || a.nearer(v, nearest)) {
+			c.Verdict, c.Reason, nearest = verdict, reason, v
 		}
-		v := row.value(a.figure)
-		switch {
-		case v == nil:
-			held, c.Reason = replay.Inconclusive, fmt.Sprintf("%s, %s: %s was not measured", row.Limiter, row.Path, a.figure)
-		case !a.holds(*v):
-			c.Verdict, c.Reason = replay.Broken, fmt.Sprintf("%s, %s: %s is %.4g", row.Limiter, row.Path, a.figure, *v)
-			return c
-		case held == replay.Held:
-			c.Verdict, c.Reason = replay.Held, ""
-		}
-		if held != replay.Held {
-			c.Verdict = held
+		if first = false; verdict == replay.Broken {
+			break
 		}
 	}
 	return c
 }
 
+// judge holds one row, and tells what the bound is held against.
+func (a assertion) judge(rows []BenchRow, row *BenchRow) (verdict replay.Verdict, v float64, reason string) {
+	if a.against != "" {
+		return a.compare(rows, row)
+	}
+	measured := row.value(a.figure)
+	if measured == nil {
+		return replay.Inconclusive, 0, fmt.Sprintf("%s, %s: %s was not measured", row.Limiter, row.Path, a.figure)
+	}
+	verdict = replay.Broken
+	if a.holds(*measured) {
+		verdict = replay.Held
+	}
+	return verdict, *measured, fmt.Sprintf("%s, %s: %s is %.4g", row.Limiter, row.Path, a.figure, *measured)
+}
+
+// nearer tells whether one of two values that hold is nearer to the bound.
+func (a assertion) nearer(v, than float64) bool {
+	if strings.HasPrefix(a.op, "<") {
+		return v > than
+	}
+	return v < than
+}
+
 // compare holds a row against another, by the 95 % interval of the median of the ratios of their rounds.
-func (a assertion) compare(rows []BenchRow, row *BenchRow) (replay.Verdict, string) {
+func (a assertion) compare(rows []BenchRow, row *BenchRow) (replay.Verdict, float64, string) {
 	path := cmp.Or(a.withPath, row.Path)
 	i := slices.IndexFunc(rows, func(r BenchRow) bool { return r.Limiter == a.against && (r.Path == path || floor(r.Limiter)) })
 	if i < 0 {
-		return replay.Inconclusive, fmt.Sprintf("%s, %s was not measured", a.against, path)
+		return replay.Inconclusive, 0, fmt.Sprintf("%s, %s was not measured", a.against, path)
 	}
 	ours, theirs := row.samples(a.figure), rows[i].samples(a.figure)
 	if len(ours) == 0 || len(ours) != len(theirs) {
-		return replay.Inconclusive, fmt.Sprintf("%s, %s: %s was not measured in the rounds of both", row.Limiter, row.Path, a.figure)
+		return replay.Inconclusive, 0, fmt.Sprintf("%s, %s: %s was not measured in the rounds of both", row.Limiter, row.Path, a.figure)
 	}
 	for i := range ours {
 		ours[i] /= theirs[i]
@@ -161,13 +167,13 @@ func (a assertion) compare(rows []BenchRow, row *BenchRow) (replay.Verdict, stri
 	text := fmt.Sprintf("%s, %s: %s is %.3f of that of %s, %.3f to %.3f", row.Limiter, row.Path, a.figure, s.Center, a.against, s.Lo, s.Hi)
 	switch {
 	case unbounded(s):
-		return replay.Inconclusive, text + ": too few rounds for an interval"
+		return replay.Inconclusive, s.Center, text + ": too few rounds for an interval"
 	case a.holds(s.Lo) && a.holds(s.Hi):
-		return replay.Held, text
+		return replay.Held, s.Center, text
 	case !a.holds(s.Lo) && !a.holds(s.Hi):
-		return replay.Broken, text
+		return replay.Broken, s.Center, text
 	}
-	return replay.Inconclusive, text
+	return replay.Inconclusive, s.Center, text
 }
 
 func (a assertion) names(row *BenchRow) bool {

@@ -98,7 +98,7 @@ type BenchFigures struct {
 type BenchCheck struct {
 	Assert  string         `json:"assert"`
 	Verdict replay.Verdict `json:"verdict"` // inconclusive: a figure that it is about was not measured
-	Reason  string         `json:"reason"`  // the row and figure that broke it, or that is missing
+	Reason  string         `json:"reason"`  // the row and figure that broke it, that is missing, or that is nearest to the bound
 }
 
 func (b *benching) result() *BenchResult {

@@ -80,8 +80,9 @@ type Wrapper interface {
 	Unwrap() Limiter
 }
 
-// As is the first that is a T of l and of those that it is wrapped around, the outermost first. A decorator that is no
-// Wrapper hides what is beneath it.
+// As looks for what is a T: l, or else what l is wrapped around, the outermost first. A decorator that is no Wrapper hides
+// what is beneath it. A call of what is found passes by the decorators around it: no policy guards it, nothing counts it. So
+// As tells whether a Limiter can release or reset; what decides, such as CheckID, is to be asked of l itself.
 func As[T any](l Limiter) (found T, ok bool) {
 	for l != nil {
 		if found, ok = l.(T); ok {

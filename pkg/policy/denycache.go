@@ -12,8 +12,9 @@ package policy
 // It admits nobody, so the limit is kept whatever the cache does. And it refuses nobody for longer than the server would
 // while the server's clock is not set forward, and the key is changed by nothing but requests under the same limit, window
 // and burst. Where that does not hold (a changed limit capped what was used, a key was deleted or evicted or lost in a
-// failover, a clock stepped or was slewed by more, the caller's machine slept), a refusal may outlast the server's, until its wait is over and
-// MaxAge at most. A changed limit of ours is another limiter, and so another cache, which knows nothing yet.
+// failover, a clock stepped or was slewed by more than a thousandth, the caller's machine slept), a refusal may outlast the
+// server's: until the wait that was told is over, and MaxAge at most. A changed limit of ours is another limiter, and so
+// another cache, which knows nothing yet.
 //
 // Other costs are other questions: a smaller one may pass, and a larger one has a wait of its own, which nobody knows
 // before it was asked. Peeks, and what waiting does not help, always ask. A semaphore is refused: a release frees a slot
@@ -51,9 +52,9 @@ const (
 
 // DenyCache is how refusals are remembered. The zero value will do.
 type DenyCache struct {
-	// Entries is the most that are kept, of all clients, rounded up to eights; 0 means DefaultDenyEntries. Who finds no
-	// place asks each time: with four entries for each client that is refused at once that is one in a thousand, with two
-	// one in twenty, with one up to half of them.
+	// Entries is the most that are kept, of all clients, rounded up to eights; 0 means DefaultDenyEntries. A client whose
+	// refusal finds no place asks each time. That is one client in a thousand if there are four entries for each client
+	// that is being refused, one in twenty if there are two, and up to half if there is one.
 	Entries int
 
 	MaxAge time.Duration // the longest that one is answered from memory; 0 means DefaultDenyMaxAge
@@ -83,7 +84,7 @@ func (c DenyCache) validate() error {
 // WithDenyCache returns next, which must be one limiter of one limit, behind a memory of its refusals: a client that was
 // told to wait is refused without asking until its wait, measured from when it asked, is over. Allowed answers, errors,
 // a policy's own answers (Degraded), peeks and limiter.Never are not remembered. A refusal from memory has At zero,
-// RetryAfter and ResetAfter less the time since, and Remaining as it was told. It takes no time that a context could end.
+// RetryAfter and ResetAfter less the time since, and Remaining as it was told. It is given even if the context has ended.
 //
 // It is Identified if next is, and a Resetter if next is, or what next is wrapped around: Reset forgets the client here,
 // too. It takes next's waits at their word: of a limiter that rounds them up, refusals last as long as was said. An error
@@ -240,9 +241,10 @@ type refusal struct {
 // denials are the refusals that are remembered. Two that are kept at the same moment may take each other's place, or
 // stand there twice: both are right, and what is lost is asked for.
 //
-// A reader is to fetch no other client's refusal from memory, which would take longer than all else. So each place has a
-// tag, eight bits of its client's hash, and the tags of a set are one word. They are hints and nothing more: who writes
-// goes by what the places hold, and a tag that two writers left wrong only has the server be asked.
+// To fetch other clients' refusals from memory, only to see that they are not the one wanted, would take a reader longer
+// than all else. So each place has a tag, eight bits of its client's hash, and the tags of a set are one word. A tag only
+// says where to look: the refusal itself says whose it is, and writers go by that. Where two writers left a wrong tag the
+// server is asked, and the answer puts the tag right.
 type denials struct {
 	seed   maphash.Seed
 	tags   []atomic.Uint64
@@ -276,7 +278,7 @@ func (d *denials) find(client string, cost int64) *refusal {
 	return nil
 }
 
-// alike has the highest bit of each byte set that is the tag, and maybe of one above it that is not.
+// alike has the highest bit set of each byte that is the tag, and maybe of a byte above such a one that is not.
 func alike(tags uint64, tag uint8) uint64 {
 	const ones = 0x0101010101010101
 	zero := tags ^ ones*uint64(tag)
