@@ -223,7 +223,7 @@ func TestFieldFullServer(t *testing.T) {
 		for range 2 { // these live on when the first has expired
 			c.allowed(1)
 		}
-		c.pass(limit.Window / 2)
+		c.pass(limit.Window * 3 / 8)
 		some, before := c.client, c.held()
 		c.fresh(limit)
 		for range limit.Events {
