@@ -166,8 +166,13 @@ func (p Prove) Run(ctx context.Context, env Env) (*ProveResult, error) {
 func revive(ctx context.Context, srv *redisd.Kept) error {
 	rdb := redis.NewClient(&redis.Options{Network: "unix", Addr: srv.Socket(), MaxRetries: -1, ReadTimeout: reviveAfter})
 	defer rdb.Close()
-	if rdb.Ping(ctx).Err() == nil || ctx.Err() != nil {
+	err := rdb.Ping(ctx).Err()
+	var wait net.Error
+	switch {
+	case err == nil || ctx.Err() != nil:
 		return nil
+	case hungUp(err) && !(errors.As(err, &wait) && wait.Timeout()): // it is not busy: somebody else ended it
+		return &limiter.Error{Class: limiter.ClassUnreachable, Err: err}
 	}
 	if err := srv.Restart(ctx); err != nil {
 		return &limiter.Error{Class: limiter.ClassUnreachable, Err: err}
