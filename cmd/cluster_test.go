@@ -354,9 +354,13 @@ func goesOn(t *testing.T, g *redisd.Group, rdb redis.UniversalClient, mayBe func
 			ask()
 		}
 	}
+	met := map[string]int{}
 	for last := ask(); last != nil; last = ask() {
+		met[last.Error()]++
 		if ctx.Err() != nil {
-			t.Fatalf("no answer after the failover: %v", last)
+			sees, err := f.Took.Client().ClusterNodes(t.Context()).Result()
+			t.Fatalf("no answer for %v from %s, which took the place of %s %v after its death: %v\nit says: %v\n%s",
+				time.Since(f.Ready), f.Took.Addr, f.Died.Addr, f.Ready.Sub(f.Dead), met, err, sees)
 		}
 	}
 	if wait := time.Since(f.Ready); wait > 2*time.Second {

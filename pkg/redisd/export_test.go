@@ -5,3 +5,5 @@ var Build = build
 
 // KeeperPID returns the process id of the keeper.
 func (k *Kept) KeeperPID() int { return k.keeper.Process.Pid }
+
+var Reserve = reserve

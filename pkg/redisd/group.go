@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -14,8 +13,9 @@ import (
 )
 
 // A Group is several private servers that stand in for one another: a cluster, or a master and its replicas under the
-// eyes of sentinels. Each listens on a port of 127.0.0.1 that was free a moment before, and on a Unix socket, over which
-// the group itself is led. It keeps nothing on disk but what its nodes must remember of each other.
+// eyes of sentinels. Each listens on a port of 127.0.0.1 that is kept for it, so that nobody answers in its place when it
+// is dead, and on a Unix socket, over which the group itself is led. It keeps nothing on disk but what its nodes must
+// remember of each other.
 //
 // Its times are far shorter than those of a deployment, so that a failover takes a second or two. On a machine so busy
 // that a node hears nothing for that long, a failover may come that nobody ordered; Masters tells.
@@ -38,6 +38,8 @@ type Node struct {
 	bus  string // port of the cluster's own traffic
 	id   string // in the cluster
 	rdb  *redis.Client
+
+	reserved []func() error // what gives its ports back
 }
 
 // Client is a client of this node alone, over its socket. It is closed with the group.
@@ -46,48 +48,53 @@ func (n *Node) Client() *redis.Client { return n.rdb }
 // groupLimit bounds the start of a group and each failover. Healthy ones need one to three seconds.
 const groupLimit = 30 * time.Second
 
-// portTries is how often a node that finds its port taken tries another.
-const portTries = 5
-
 // startNode starts one server on ports of its own.
-func startNode(ctx context.Context, start Starter, opts Options) (*Node, error) {
-	args := opts.Args
-	for try := 1; ; try++ {
-		ports, err := freePorts(2)
+func startNode(ctx context.Context, start Starter, opts Options) (_ *Node, err error) {
+	n := &Node{}
+	defer func() {
 		if err != nil {
-			return nil, err
+			err = errors.Join(err, n.release())
 		}
-		n := &Node{Addr: "127.0.0.1:" + ports[0], Port: ports[0], bus: ports[1]}
-		opts.Args = append([]string{"--bind", "127.0.0.1", "--port", n.Port}, args...)
-		if slices.Contains(args, "--cluster-enabled") {
-			opts.Args = append(opts.Args, "--cluster-port", n.bus)
-		}
-		if n.Running, err = start(ctx, opts); err == nil {
-			n.rdb = redis.NewClient(&redis.Options{
-				Network: "unix", Addr: n.Socket(), Protocol: 2, DisableIdentity: true, DialerRetries: 1, ContextTimeoutEnabled: true,
-				MaxRetries:  1, // a node that was killed left dead connections in the pool
-				ReadTimeout: 4 * nodeTimeout,
-			})
-			return n, nil
-		}
-		if try == portTries || ctx.Err() != nil {
-			return nil, err
-		}
+	}()
+	if n.Port, err = n.reserve(); err != nil {
+		return nil, err
 	}
+	n.Addr = "127.0.0.1:" + n.Port
+	listen := []string{"--bind", "127.0.0.1", "--port", n.Port}
+	if slices.Contains(opts.Args, "--cluster-enabled") {
+		if n.bus, err = n.reserve(); err != nil {
+			return nil, err
+		}
+		listen = append(listen, "--cluster-port", n.bus)
+	}
+	opts.Args = slices.Concat(listen, opts.Args)
+	if n.Running, err = start(ctx, opts); err != nil {
+		return nil, err
+	}
+	n.rdb = redis.NewClient(&redis.Options{
+		Network: "unix", Addr: n.Socket(), Protocol: 2, DisableIdentity: true, DialerRetries: 1, ContextTimeoutEnabled: true,
+		MaxRetries:  1, // a node that was killed left dead connections in the pool
+		ReadTimeout: 4 * nodeTimeout,
+	})
+	return n, nil
 }
 
-// freePorts returns ports of 127.0.0.1 on which nobody listens. Somebody else may take one before it is used.
-func freePorts(n int) (ports []string, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer l.Close()
-		_, port, _ := net.SplitHostPort(l.Addr().String())
-		ports = append(ports, port)
+// reserve keeps a port for the node until release.
+func (n *Node) reserve() (string, error) {
+	port, release, err := reserve()
+	if err != nil {
+		return "", fmt.Errorf("reserve a port: %w", err)
 	}
-	return ports, nil
+	n.reserved = append(n.reserved, release)
+	return port, nil
+}
+
+func (n *Node) release() (err error) {
+	for _, release := range n.reserved {
+		err = errors.Join(err, release())
+	}
+	n.reserved = nil
+	return err
 }
 
 // startNodes starts n servers at once. Where one fails, those that started are closed.
@@ -227,7 +234,7 @@ func (g *Group) Close() error {
 	errs := make([]error, len(all))
 	var wg sync.WaitGroup
 	for i, n := range all {
-		wg.Go(func() { errs[i] = errors.Join(ignoreClosed(n.rdb.Close()), n.Running.Close()) })
+		wg.Go(func() { errs[i] = errors.Join(ignoreClosed(n.rdb.Close()), n.Running.Close(), n.release()) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
