@@ -65,8 +65,8 @@ func (h *health) ask(ctx context.Context) {
 	if err != nil {
 		now.redis, now.why = class(err), h.why(err)
 	}
-	before := h.last.Swap(now)
-	switch {
+	defer h.last.Store(now) // what is shown stands in the log by then
+	switch before := h.last.Load(); {
 	case now.redis == before.redis && now.why == before.why:
 	case err == nil:
 		h.log.Info("redis answers")
