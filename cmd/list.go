@@ -50,7 +50,7 @@ func listing(catalogue []target.Entry) report.Document {
 		d.Table.Add(listRow(entry, r)...)
 	}
 	d.Data = result
-	d.Foot = []report.Line{report.Text("next: rlctl check client-1 --limiter NAME    all fields: --format json")}
+	d.Foot = []report.Line{{report.Typed("next: rlctl check client-1 --limiter NAME"), report.Plain("    all fields: --format json")}}
 	return d
 }
 

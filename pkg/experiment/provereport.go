@@ -175,7 +175,7 @@ func (r *ProveResult) foot() []report.Line {
 			if between := row.First.between(); between != "" {
 				lines = append(lines, report.Text("%s: %s", row.Limiter, between))
 			}
-			return append(lines, report.Text("next: rlctl prove --schedule %s", row.typed(row.First.Schedule)))
+			return append(lines, report.Line{report.Typed("next: rlctl prove --schedule %s", row.typed(row.First.Schedule))})
 		}
 	}
 	return lines
@@ -294,7 +294,7 @@ func (row ProveRow) foot() []report.Line {
 		lines = append(lines, report.Text("every order of %s with %s each is covered, and nothing beyond",
 			report.Count(int64(row.Clients), "client", "clients"), report.Count(int64(row.Calls), "call", "calls")))
 		if row.BrokenBy != target.Nothing && row.Expected {
-			lines = append(lines, report.Text("what breaks it is %s: rlctl prove %s", row.BrokenBy, row.typed(row.Limiter)))
+			lines = append(lines, append(report.Text("what breaks it is %s: ", row.BrokenBy), report.Typed("rlctl prove %s", row.typed(row.Limiter))))
 		}
 	case row.Verdict == replay.Broken && s.Gap != nil:
 		lines = append(lines, report.Text("%s; what %s had read in step %d was no longer true from step %d on, and it acted on it up to step %d",
@@ -306,10 +306,10 @@ func (row ProveRow) foot() []report.Line {
 		lines = append(lines, report.Text("it takes a pipeline apart, which Redis may do and seldom does"))
 	}
 	if row.States > 0 {
-		lines = append(lines, report.Text("rerun: rlctl prove --schedule %s", row.typed(s.Schedule)))
+		lines = append(lines, report.Line{report.Typed("rerun: rlctl prove --schedule %s", row.typed(s.Schedule))})
 	}
 	if row.Verdict == replay.Broken && row.Twin != "" {
-		lines = append(lines, report.Text("fixed: rlctl race %s --explain", row.Twin))
+		lines = append(lines, report.Line{report.Typed("fixed: rlctl race %s --explain", row.Twin)})
 	}
 	return lines
 }

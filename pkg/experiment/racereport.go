@@ -220,7 +220,7 @@ func (r *RaceResult) foot() []report.Line {
 		lines = append(lines, report.Text("local-bucket: one bucket a client here, since all clients are in one process"))
 	}
 	if slices.ContainsFunc(r.Results, RaceRow.flawElsewhere) {
-		lines = append(lines, report.Text("what denial, skew or crash breaks, a race does not show; what it is: rlctl list"))
+		lines = append(lines, report.Line{report.Plain("what denial, skew or crash breaks, a race does not show; what it is: "), report.Typed("rlctl list")})
 	}
 	callers := int64(r.Procs) * int64(r.Clients)
 	demand := "without limit"
@@ -240,7 +240,7 @@ func (r *RaceResult) foot() []report.Line {
 			continue
 		}
 		if row.Verdict == replay.Broken && (row.BrokenBy == target.Race || row.explorable()) {
-			return append(lines, report.Text("next: rlctl race %s --explain", typedName(row.Limiter, row.Atomic, row.Twin)))
+			return append(lines, report.Line{report.Typed("next: rlctl race %s --explain", typedName(row.Limiter, row.Atomic, row.Twin))})
 		}
 	}
 	return lines

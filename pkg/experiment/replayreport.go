@@ -302,7 +302,7 @@ func (r *ReplayResult) next() report.Line {
 	if row.Burst > 0 {
 		text += fmt.Sprintf(" --burst %d", row.Burst)
 	}
-	return report.Text("%s", text)
+	return report.Line{report.Typed("%s", text)}
 }
 
 // odd tells of requests that ask for too much, once where it is the same for all limits.

@@ -132,7 +132,7 @@ func (r *ScriptsResult) Document() report.Document {
 	d.Head, d.Table = []report.Line{report.Text("redis at %s", r.Redis)}, r.table()
 	if missing > 0 {
 		d.Foot = []report.Line{
-			report.Text("%s missing    next: rlctl script load", report.Count(missing, "script is", "scripts are")),
+			{report.Plain(report.Count(missing, "script is", "scripts are") + " missing    "), report.Typed("next: rlctl script load")},
 		}
 	}
 	return d

@@ -91,7 +91,7 @@ func (d Document) writeText(w io.Writer, s Style) error {
 	if err != nil {
 		return fmt.Errorf("lay out the table: %w", err)
 	}
-	head := s.lines(d.Head)
+	head := s.prose(d.Head)
 	if head != "" && body != "" {
 		head += "\n"
 	}
@@ -101,7 +101,7 @@ func (d Document) writeText(w io.Writer, s Style) error {
 			body += "\n"
 		}
 	}
-	if _, err = io.WriteString(w, head+body+s.lines(d.Foot)); err != nil {
+	if _, err = io.WriteString(w, head+body+s.prose(d.Foot)); err != nil {
 		return err
 	}
 	for _, part := range d.More {

@@ -32,7 +32,7 @@ func sample() Document {
 	}
 	for _, r := range rows {
 		d.Records = append(d.Records, r)
-		d.Table.Add(Plain("  "+r.Name), Plain(Int(r.Count)), Cell{"one two  three|four", Good}, Plain("0123456789"))
+		d.Table.Add(Plain("  "+r.Name), Plain(Int(r.Count)), Cell{Text: "one two  three|four", Tone: Good}, Plain("0123456789"))
 	}
 	return d
 }
@@ -81,7 +81,7 @@ func TestDocument(t *testing.T) {
 			"NAME    COUNT  PROSE\n" +
 			"  a\\nb  2,000  \x1b[32mone two  three|four\x1b[0m\n" +
 			"  c,d      -1  \x1b[32mone two  three|four\x1b[0m\n" +
-			"next: \x1b[2mmore  \x1b[0m\n",
+			"next: \x1b[2mmore\x1b[0m\n",
 	}, {
 		"Markdown", MarkdownFormat, Style{Color: true, Width: 34},
 		"head 1\n\n" +
@@ -101,6 +101,21 @@ func TestDocument(t *testing.T) {
 	}} {
 		if got := written(t, c.format, c.style); got != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
+		}
+	}
+}
+
+// Prose is broken between words, in its colours; a word and what is typed stay whole; a wide character takes two columns.
+func TestProseIsBrokenWhereTheTerminalIsNarrow(t *testing.T) {
+	line := Line{Plain("1 of 2 "), {Text: "limiters held", Tone: Good}, Plain(", a\nb   漢字漢 then: "), Typed("rlctl prove a/b c"), Plain(" it.")}
+	for width, want := range map[int]string{
+		0:  "1 of 2 \x1b[32mlimiters held\x1b[0m, a\\nb   漢字漢 then: rlctl prove a/b c it.\n",
+		12: "1 of 2\n\x1b[32mlimiters\x1b[0m\n\x1b[32mheld\x1b[0m, a\\nb\n漢字漢 then:\nrlctl prove a/b c\nit.\n",
+		1:  "1\nof\n2\n\x1b[32mlimiters\x1b[0m\n\x1b[32mheld\x1b[0m,\na\\nb\n漢字漢\nthen:\nrlctl prove a/b c\nit.\n",
+	} {
+		var b bytes.Buffer
+		if err := (Document{Foot: []Line{line}}).Write(&b, TableFormat, Style{Color: true, Width: width}); err != nil || b.String() != want {
+			t.Errorf("%d columns: %v, %q; want %q", width, err, b.String(), want)
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package report
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Tone is what a cell means. Words carry the meaning, colour only helps.
 type Tone int
@@ -16,12 +20,18 @@ const (
 
 // Cell is one piece of text. It is escaped when it is shown.
 type Cell struct {
-	Text string
-	Tone Tone
+	Text  string
+	Tone  Tone
+	Typed bool // it has a command for typing again: prose is not broken in it
 }
 
 // Plain is a cell without a tone.
 func Plain(text string) Cell { return Cell{Text: text} }
+
+// Typed is a cell with a command.
+func Typed(format string, args ...any) Cell {
+	return Cell{Text: fmt.Sprintf(format, args...), Typed: true}
+}
 
 // Style is what one output stream can show.
 type Style struct {
@@ -69,6 +79,57 @@ func (s Style) lines(ls []Line) string {
 		b.WriteString(s.Line(l))
 	}
 	return b.String()
+}
+
+// prose is lines that are broken where the stream is narrower than they are.
+func (s Style) prose(ls []Line) string {
+	if s.Width == 0 {
+		return s.lines(ls)
+	}
+	var broken []Line
+	for _, l := range ls {
+		broken = append(broken, l.broken(s.Width)...)
+	}
+	return s.lines(broken)
+}
+
+// broken returns a line as several of at most width columns, as wrap breaks text. What is typed stays whole.
+func (l Line) broken(width int) (lines []Line) {
+	var text strings.Builder
+	l = slices.Clone(l)
+	for i, c := range l {
+		l[i].Text = Escape(c.Text)
+		if c.Typed { // neither a space nor a slash in it is a place to break
+			text.WriteString(strings.Map(solid, l[i].Text))
+		} else {
+			text.WriteString(l[i].Text)
+		}
+	}
+	rest := text.String()
+	for _, line := range wrap(strings.TrimRight(rest, " "), width) {
+		from := text.Len() - len(rest)
+		lines = append(lines, l.between(from, from+len(line)))
+		rest = strings.TrimLeft(rest[len(line):], " ")
+	}
+	return lines
+}
+
+func solid(r rune) rune {
+	if r == ' ' || r == '/' {
+		return '_'
+	}
+	return r
+}
+
+// between returns what stands between two places in the text of a line.
+func (l Line) between(from, to int) (part Line) {
+	for _, c := range l {
+		if lo, hi := max(from, 0), min(to, len(c.Text)); lo < hi {
+			part = append(part, Cell{c.Text[lo:hi], c.Tone, c.Typed})
+		}
+		from, to = from-len(c.Text), to-len(c.Text)
+	}
+	return part
 }
 
 // Color decides whether a stream shows colour: the mode of --color first (always or never), then NO_COLOR, then
