@@ -41,7 +41,7 @@ func listing(catalogue []target.Entry) report.Document {
 	result := listResult{Schema: "rlctl.list/v1", Results: []listRecord{}}
 	d := report.Document{Table: report.Table{Columns: []report.Column{
 		{Title: "LIMITER"}, {Title: "KIND", Wide: true}, {Title: "RULE, OR FLAW", Wrap: 30}, {Title: "BROKEN BY"},
-		{Title: "WORST", Wrap: 15}, {Title: "STATE", Wrap: 20, Wide: true}, {Title: "SCRIPT", Wide: true},
+		{Title: "WORST", Wrap: 9}, {Title: "STATE", Wrap: 20, Wide: true}, {Title: "SCRIPT", Wide: true},
 	}}}
 	for _, entry := range catalogue {
 		r := newListRecord(entry)

@@ -20,7 +20,7 @@ type Column struct {
 }
 
 // narrowProse is how narrow prose may become, whatever its Wrap, when nothing is left to leave out.
-const narrowProse = 10
+const narrowProse = 12
 
 // Table is rows of cells under titles. A table without columns shows nothing.
 type Table struct {
