@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -46,6 +47,8 @@ func parts() []part {
 }
 
 func main() {
+	// What was built of a checkout elsewhere is used again: its path is in no build.
+	_ = os.Setenv("GOFLAGS", strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath")) // a name and a value that it always takes
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx, late := context.WithTimeout(ctx, whole)
 	code := check(ctx, parts(), os.Stdout)
