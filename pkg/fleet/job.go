@@ -10,6 +10,9 @@ package fleet
 
 import (
 	"errors"
+	"io"
+	"os"
+	"syscall"
 	"time"
 
 	"github.com/rlctl/rlctl/pkg/history"
@@ -125,21 +128,47 @@ type message struct {
 	Fault *fault      `json:"fault,omitempty"` // the job could not begin
 }
 
-// fault carries an error and its class from one process to another.
+// fault carries an error and its class from one process to another on the same system, with what errors.Is is asked about.
 type fault struct {
-	Limiter string        `json:"limiter,omitempty"`
-	Class   limiter.Class `json:"class"`
-	Text    string        `json:"text"`
+	Limiter  string        `json:"limiter,omitempty"`
+	Class    limiter.Class `json:"class"`
+	Text     string        `json:"text"`
+	Errno    syscall.Errno `json:"errno,omitempty"`
+	Ended    bool          `json:"ended,omitempty"`     // io.EOF
+	TimedOut bool          `json:"timed_out,omitempty"` // os.ErrDeadlineExceeded
 }
 
 func newFault(err error) *fault {
+	f := &fault{
+		Class: limiter.ClassOther, Text: err.Error(),
+		Ended: errors.Is(err, io.EOF), TimedOut: errors.Is(err, os.ErrDeadlineExceeded),
+	}
+	errors.As(err, &f.Errno)
 	var e *limiter.Error
 	if errors.As(err, &e) {
-		return &fault{Limiter: e.Limiter, Class: e.Class, Text: e.Err.Error()}
+		f.Limiter, f.Class, f.Text = e.Limiter, e.Class, e.Err.Error()
 	}
-	return &fault{Class: limiter.ClassOther, Text: err.Error()}
+	return f
 }
 
 func (f *fault) err() error {
-	return &limiter.Error{Limiter: f.Limiter, Class: f.Class, Err: errors.New(f.Text)}
+	s := said{text: f.Text}
+	switch {
+	case f.Errno != 0:
+		s.cause = f.Errno
+	case f.Ended:
+		s.cause = io.EOF
+	case f.TimedOut:
+		s.cause = os.ErrDeadlineExceeded
+	}
+	return &limiter.Error{Limiter: f.Limiter, Class: f.Class, Err: s}
 }
+
+// said is what an error of another process said, and its cause if that is known here.
+type said struct {
+	text  string
+	cause error
+}
+
+func (s said) Error() string { return s.text }
+func (s said) Unwrap() error { return s.cause }
