@@ -229,8 +229,8 @@ func tlsHint(at string, err error) string {
 		return "the server has to show another; to take any, and know nobody: --insecure"
 	case (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)) && strings.HasSuffix(at, " tls"):
 		return "does it want certificates of its clients? --cert FILE --key FILE" // it may hang up before the alert is read
-	case errors.Is(err, syscall.ECONNRESET) && at != privateServer:
-		return "is it a server that wants TLS? --tls"
+	case errors.Is(err, syscall.ECONNRESET) && at != privateServer && !strings.HasPrefix(at, "unix:"):
+		return "is it a server that wants TLS? --tls    does it take no more connections? redis-cli CONFIG GET maxclients"
 	}
 	return ""
 }
@@ -240,7 +240,7 @@ func crowdHint(at string, err error) string {
 	if redis.IsMaxClientsError(err) || strings.Contains(err.Error(), "max number of clients") { // a worker tells only words
 		return "fewer --procs or --clients, or more room: redis-cli CONFIG GET maxclients"
 	}
-	if strings.Contains(err.Error(), "broken pipe") && at != privateServer {
+	if at != privateServer && (errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) && strings.HasPrefix(at, "unix:")) {
 		return "it hung up: does it take no more connections? redis-cli CONFIG GET maxclients"
 	}
 	return ""

@@ -57,6 +57,16 @@ func TestExplain(t *testing.T) {
 			"  it ended during the run; try again    or point elsewhere: rlctl check client-1 -u redis://HOST:PORT\n",
 		69,
 	}, {
+		refused("db:6379", limiter.ClassNoAnswer, os.NewSyscallError("read", syscall.ECONNRESET)),
+		"rlctl: redis at db:6379 ended the connection (connection reset by peer); the request may have been counted\n" +
+			"  is it a server that wants TLS? --tls    does it take no more connections? redis-cli CONFIG GET maxclients\n",
+		69,
+	}, {
+		refused("unix:/run/redis.sock", limiter.ClassNoAnswer, os.NewSyscallError("read", syscall.ECONNRESET)),
+		"rlctl: redis at unix:/run/redis.sock ended the connection (connection reset by peer); the request may have been counted\n" +
+			"  it hung up: does it take no more connections? redis-cli CONFIG GET maxclients\n",
+		69,
+	}, {
 		refused("db:6379", limiter.ClassLoading, errors.New("LOADING Redis is loading the dataset in memory")),
 		"rlctl: redis at db:6379 is not ready: LOADING Redis is loading the dataset in memory\n" +
 			"  try again in a moment\n",
