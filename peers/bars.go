@@ -35,7 +35,7 @@ func bars() []bar {
 			[]string{"gcra:script_us<=0.95*redis_rate-auto"}},
 		{"script-denied", "bench gcra redis_rate-auto --autopipeline --path denied --limit 86400/1d --keys 16 --duration 8s --rounds 40",
 			[]string{"gcra:script_us<=0.90*redis_rate-auto"}},
-		{"client", "bench gcra redis_rate --clients 64 --limit 86400/1d --keys 16 --duration 8s --rounds 40",
+		{"client", "bench gcra redis_rate --clients 64 --limit 86400/1d --keys 16 --duration 20s --rounds 100",
 			[]string{"gcra:ops_per_sec>=1.05*redis_rate", "gcra:allocs<=10"}},
 		{"gathered", "bench gcra least redis_rate --autopipeline --clients 512 --limit 86400/1d --keys 16 --duration 8s --rounds 24",
 			[]string{"gcra:ops_per_sec>=3*redis_rate", "least:ops_per_sec>=3*redis_rate", "gcra:allocs<=10"}},
